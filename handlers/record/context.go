@@ -1,0 +1,53 @@
+package record
+
+import (
+	"context"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+// smallMap is how many entries a Go map holds before it has to grow.
+const smallMap = 8
+
+type contextKey struct{}
+
+type carrier struct {
+	context.Context
+	record *Record
+}
+
+// Value answers Key with the record and leaves every other key to the parent.
+func (c *carrier) Value(key any) any {
+	if _, ok := key.(contextKey); ok {
+		return c.record
+	}
+	return c.Context.Value(key)
+}
+
+// Key gives the context key under which From looks for a *Record, for a context type that carries the record itself
+// instead of being wrapped by With.
+func Key() any { return contextKey{} }
+
+// With gives a context that carries r.
+func With(ctx context.Context, r *Record) context.Context {
+	return &carrier{Context: ctx, record: r}
+}
+
+// From gives the record that ctx carries, or nil.
+func From(ctx context.Context) *Record {
+	r, _ := ctx.Value(contextKey{}).(*Record)
+	return r
+}
+
+// Message makes the Watermill message for r: its UUID is the ID, its payload the Value (the same bytes, which
+// middleware replaces rather than changes), its metadata the view that Metadata describes. The message's context is
+// ctx with the record in it.
+func (r *Record) Message(ctx context.Context) *message.Message {
+	msg := message.NewMessage(r.ID, r.Value)
+	if len(r.Headers) > smallMap {
+		msg.Metadata = make(message.Metadata, len(r.Headers))
+	}
+	view(r.Headers, msg.Metadata)
+	msg.SetContext(With(ctx, r))
+	return msg
+}
