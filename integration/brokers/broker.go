@@ -1,0 +1,221 @@
+package brokers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mqferry/mqferry/integration/link"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
+	pollInterval = 50 * time.Millisecond
+)
+
+// software is what Kafka and Redis do differently.
+type software interface {
+	kind() string
+	// missing says what is not installed, as an error that wraps errMissing.
+	missing() error
+	// prepare writes what the first start needs into the folder.
+	prepare(dir string, p ports) error
+	// command is the program and its arguments.
+	command(dir string, p ports) (string, []string)
+	// behindLink is the port where a link connects to.
+	behindLink(p ports) int
+	// ping asks the broker for something that only a working one can answer.
+	ping(ctx context.Context, address string) error
+}
+
+// Broker is a running broker on this machine. Its methods fail the test when they do not succeed in time; they are safe
+// for concurrent use.
+type Broker struct {
+	software software
+	ports    ports
+	dir      string
+	address  string
+
+	mu      sync.Mutex
+	process *process // nil for a broker that was given by its address
+}
+
+// newBroker starts a broker on ports and data of its own.
+func newBroker(s software) (*Broker, error) {
+	if err := s.missing(); err != nil {
+		return nil, err
+	}
+	p, err := reservePorts()
+	if err != nil {
+		return nil, fmt.Errorf("ports for %s: %w", s.kind(), err)
+	}
+	b := &Broker{software: s, ports: p, address: address(p.client)}
+	if err := b.create(); err != nil {
+		b.remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Broker) create() error {
+	dir, err := os.MkdirTemp("", "mqferry-"+b.software.kind()+"-")
+	if err != nil {
+		return fmt.Errorf("folder for %s: %w", b.software.kind(), err)
+	}
+	b.dir = dir
+	if err := b.software.prepare(b.dir, b.ports); err != nil {
+		return fmt.Errorf("prepare %s: %w", b.software.kind(), err)
+	}
+	return b.start()
+}
+
+// given is a broker that somebody else started.
+func given(s software, address string) (*Broker, error) {
+	b := &Broker{software: s, address: address}
+	if err := b.ready(func() bool { return true }); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Address is the host:port that clients connect to. It stays the same through Stop, Kill and Start.
+func (b *Broker) Address() string { return b.address }
+
+// Started reports whether this package started the broker and so can stop, kill, pause and link it; it is false for
+// one that was given by its address.
+func (b *Broker) Started() bool { return b.dir != "" }
+
+// Stop ends the broker as an operator would, with SIGTERM, and waits until it has exited. The data stays.
+func (b *Broker) Stop(t testing.TB) {
+	t.Helper()
+	b.end(t, syscall.SIGTERM)
+}
+
+// Kill ends the broker with SIGKILL, as a crash would, and waits until it has exited. The data stays.
+func (b *Broker) Kill(t testing.TB) {
+	t.Helper()
+	b.end(t, syscall.SIGKILL)
+}
+
+// Pause stops the broker in its tracks: connections stay open, nothing is answered, until Resume.
+func (b *Broker) Pause(t testing.TB) {
+	t.Helper()
+	b.signal(t, pauseSignal)
+}
+
+// Resume ends a Pause.
+func (b *Broker) Resume(t testing.TB) {
+	t.Helper()
+	b.signal(t, resumeSignal)
+}
+
+// Start runs a stopped or killed broker again, on the same port with the same data, and waits until it answers.
+func (b *Broker) Start(t testing.TB) {
+	t.Helper()
+	b.needStarted(t)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.process.running() {
+		t.Fatalf("%s at %s is running already", b.software.kind(), b.address)
+	}
+	if err := b.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Link puts a link in front of the broker, for clients that connect to the link's address; it is closed with the test.
+// A Kafka has one link at a time: its clients are told to come back to that link's address, whichever way they came.
+func (b *Broker) Link(t testing.TB) *link.Link {
+	t.Helper()
+	b.needStarted(t)
+	l, err := link.New(address(b.ports.link), address(b.software.behindLink(b.ports)))
+	if err != nil {
+		t.Fatalf("%s at %s: %v", b.software.kind(), b.address, err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (b *Broker) needStarted(t testing.TB) {
+	t.Helper()
+	if !b.Started() {
+		t.Skipf("%s at %s was given by its address: this test needs one that it can stop or link", b.software.kind(), b.address)
+	}
+}
+
+// start runs the process and waits until it answers; the caller holds mu, or nobody else knows the broker yet.
+func (b *Broker) start() error {
+	program, arguments := b.software.command(b.dir, b.ports)
+	p, err := startProcess(filepath.Join(b.dir, "output.log"), program, arguments)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", b.software.kind(), err)
+	}
+	b.process = p
+	if err := b.ready(p.running); err != nil {
+		p.kill()
+		return fmt.Errorf("%w\nits last output:\n%s", err, p.lastOutput())
+	}
+	return nil
+}
+
+// ready waits until the broker answers, as long as it is alive.
+func (b *Broker) ready(alive func() bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := b.software.ping(ctx, b.address)
+		if err == nil {
+			return nil
+		}
+		if !alive() {
+			return fmt.Errorf("%s at %s ended while it was starting", b.software.kind(), b.address)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s at %s does not answer within %s: %w", b.software.kind(), b.address, startTimeout, err)
+		}
+	}
+}
+
+func (b *Broker) end(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	b.needStarted(t)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.process.end(s); err != nil {
+		t.Fatalf("stop %s at %s: %v", b.software.kind(), b.address, err)
+	}
+}
+
+func (b *Broker) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	b.needStarted(t)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.process.signal(s); err != nil {
+		t.Fatalf("signal %s at %s: %v", b.software.kind(), b.address, err)
+	}
+}
+
+// remove kills the broker, deletes its data and gives its ports back. The data goes anyway, so nothing is gained by a
+// clean stop.
+func (b *Broker) remove() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.process != nil {
+		b.process.kill()
+	}
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+	b.ports.release()
+}
