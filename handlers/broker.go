@@ -1,0 +1,182 @@
+package handlers
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/mqferry/mqferry/config"
+	"github.com/mqferry/mqferry/handlers/lane"
+)
+
+// Connection is what a broker's Open returns: one data center, shared by its routes. S and D are the broker's own options of a source
+// and of a destination. All methods are safe for concurrent use.
+type Connection[S, D any] interface {
+	// Subscriber makes the subscriber of one route. It does not connect: Subscribe does, and tries for ever.
+	Subscriber(Source, S) (message.Subscriber, error)
+	// Publisher makes the publisher of one route. Publish blocks until the broker has confirmed, may be called for thousands
+	// of messages at once, and returns errors that have a class.
+	Publisher(Destination, D) (message.Publisher, error)
+	// Close ends what the connection holds for all routes. It is called after their subscribers and publishers are closed.
+	Close() error
+}
+
+// Inspector is an ability that a Connection may have: to tell what a route would find, without consuming or creating anything.
+type Inspector[S, D any] interface {
+	InspectSource(context.Context, Source, S) (string, error)
+	InspectDestination(context.Context, Destination, D) (string, error)
+}
+
+// Partitioned is an ability that a Connection may have: its topics are divided into a number of partitions.
+type Partitioned interface {
+	// Partitions counts the partitions of topic.
+	Partitions(ctx context.Context, topic string) (int, error)
+}
+
+// Settings are what the router hands to a broker's Open.
+type Settings struct {
+	DataCenter string       // Its name in the config file.
+	Instance   string       // The name of this process, the same after a restart; unique among those that share a group.
+	Logger     *slog.Logger // Never nil.
+}
+
+// Source is one route's end at the first broker.
+type Source struct {
+	Route      string
+	DataCenter string
+	Topic      string
+	Group      string       // Consumer group.
+	Start      config.Start // Where to begin if the group has no position.
+	Window     int          // Most messages of one lane in flight.
+	Strict     bool         // One message of a lane on the wire at a time.
+	Bytes      int64        // Bytes of the route in flight; a broker's own fetch buffers should stay below a quarter of it.
+	Budget     *lane.Budget // The route's part of the memory. Nil means no limit.
+	Backoff    lane.Backoff // The pause of a lane after a failure on the way; zero means 100 ms at first, doubling up to 5 s.
+	Logger     *slog.Logger // Never nil.
+	Meter      *Meter       // Never nil.
+	Health     *Health      // Never nil.
+}
+
+func (s Source) backoff() lane.Backoff {
+	if s.Backoff == (lane.Backoff{}) {
+		return lane.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second}
+	}
+	return s.Backoff
+}
+
+// Destination is one route's end at the second broker.
+type Destination struct {
+	Route      string
+	DataCenter string
+	Topic      string
+	Window     int // As of the source.
+	Bytes      int64
+	// SourcePartitions counts the partitions of the source's topic; nil when its lanes are not partitions.
+	SourcePartitions func(context.Context) (int, error)
+	Logger           *slog.Logger
+	Meter            *Meter
+	Health           *Health
+}
+
+// Broker is a kind of broker: one line in the router's table.
+type Broker interface {
+	// DataCenter decodes and checks the options of one data center. It does not connect.
+	DataCenter(config.Raw) (DataCenter, error)
+}
+
+// DataCenter is one data center's decoded options.
+type DataCenter interface {
+	// SourceOptions and DestinationOptions decode and check the options of a route's ends there.
+	SourceOptions(config.Raw) (Options, error)
+	DestinationOptions(config.Raw) (Options, error)
+	// Open connects. It fails when the broker cannot be reached: the router tries again.
+	Open(context.Context, Settings) (Conn, error)
+}
+
+// Options are a source's or a destination's own, decoded by the data center that is to use them.
+type Options any
+
+// Conn is an open Connection with the types of its options erased.
+type Conn interface {
+	Subscriber(Source, Options) (message.Subscriber, error)
+	Publisher(Destination, Options) (message.Publisher, error)
+	// InspectSource and InspectDestination return "" when the broker is not an Inspector.
+	InspectSource(context.Context, Source, Options) (string, error)
+	InspectDestination(context.Context, Destination, Options) (string, error)
+	// Unwrap gives the broker's own Connection, to look for its abilities.
+	Unwrap() any
+	Close() error
+}
+
+// NewBroker makes a broker from its default options, of a data center, a source and a destination, and the function that opens it.
+func NewBroker[C, S, D any](defaults func() (C, S, D), open func(context.Context, C, Settings) (Connection[S, D], error)) Broker {
+	return broker[C, S, D]{defaults: defaults, open: open}
+}
+
+type broker[C, S, D any] struct {
+	defaults func() (C, S, D)
+	open     func(context.Context, C, Settings) (Connection[S, D], error)
+}
+
+func (b broker[C, S, D]) DataCenter(raw config.Raw) (DataCenter, error) {
+	c, _, _ := b.defaults()
+	if err := raw.Decode(&c); err != nil {
+		return nil, err
+	}
+	return dataCenter[C, S, D]{broker: b, config: c}, nil
+}
+
+type dataCenter[C, S, D any] struct {
+	broker broker[C, S, D]
+	config C
+}
+
+func (d dataCenter[C, S, D]) SourceOptions(raw config.Raw) (Options, error) {
+	_, s, _ := d.broker.defaults()
+	err := raw.Decode(&s)
+	return s, err
+}
+
+func (d dataCenter[C, S, D]) DestinationOptions(raw config.Raw) (Options, error) {
+	_, _, o := d.broker.defaults()
+	err := raw.Decode(&o)
+	return o, err
+}
+
+func (d dataCenter[C, S, D]) Open(ctx context.Context, s Settings) (Conn, error) {
+	c, err := d.broker.open(ctx, d.config, s)
+	if err != nil {
+		return nil, err
+	}
+	return conn[S, D]{c}, nil
+}
+
+// conn is the one place where the types of the options are found again.
+type conn[S, D any] struct{ typed Connection[S, D] }
+
+func (c conn[S, D]) Subscriber(s Source, o Options) (message.Subscriber, error) {
+	return c.typed.Subscriber(s, o.(S))
+}
+
+func (c conn[S, D]) Publisher(d Destination, o Options) (message.Publisher, error) {
+	return c.typed.Publisher(d, o.(D))
+}
+
+func (c conn[S, D]) InspectSource(ctx context.Context, s Source, o Options) (string, error) {
+	if i, ok := c.typed.(Inspector[S, D]); ok {
+		return i.InspectSource(ctx, s, o.(S))
+	}
+	return "", nil
+}
+
+func (c conn[S, D]) InspectDestination(ctx context.Context, d Destination, o Options) (string, error) {
+	if i, ok := c.typed.(Inspector[S, D]); ok {
+		return i.InspectDestination(ctx, d, o.(D))
+	}
+	return "", nil
+}
+
+func (c conn[S, D]) Unwrap() any  { return c.typed }
+func (c conn[S, D]) Close() error { return c.typed.Close() }

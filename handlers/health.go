@@ -1,0 +1,64 @@
+package handlers
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Health is what one end of a route knows of its broker. It logs each change once. A nil Health takes every call. Safe for concurrent use.
+type Health struct {
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	known bool
+	up    bool
+	since time.Time
+	err   error
+}
+
+// NewHealth makes the health of an end, not up yet. A nil logger is silent.
+func NewHealth(logger *slog.Logger) *Health {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Health{logger: logger, since: time.Now()}
+}
+
+// Up says that the broker answered.
+func (h *Health) Up() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.up {
+		return
+	}
+	down := time.Since(h.since).Round(time.Millisecond)
+	if h.known {
+		h.logger.Info("up again", "after", down)
+	}
+	h.known, h.up, h.err, h.since = true, true, nil, time.Now()
+}
+
+// Down says that the broker did not answer, and why.
+func (h *Health) Down(err error) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.known || h.up {
+		h.logger.Warn("down, trying again", "error", err)
+		h.since = time.Now()
+	}
+	h.known, h.up, h.err = true, false, err
+}
+
+// State tells whether the broker answers, since when that is so, and the last error while it does not.
+func (h *Health) State() (up bool, since time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.up, h.since, h.err
+}

@@ -1,0 +1,91 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/mqferry/mqferry/handlers/lane"
+)
+
+// Relay is the innermost handler of a route: it publishes each message at its turn, and waits for the confirm. It is safe
+// for concurrent use, and runs for all messages in flight at once.
+type Relay struct {
+	destination Destination
+	publisher   message.Publisher
+}
+
+// NewRelay makes the relay of a route to destination.
+func NewRelay(destination Destination, publisher message.Publisher) *Relay {
+	return &Relay{destination: destination, publisher: publisher}
+}
+
+// Handle returns nil when the destination has confirmed msg. While the destination is unavailable, full, or has no such
+// place, it holds the message and tries again, for as long as the lane lives. It returns what the destination refused, and a
+// cancelled error when the lane ended first.
+func (r *Relay) Handle(msg *message.Message) error {
+	ticket := Ticket(msg)
+	if ticket == nil {
+		return r.publish(msg)
+	}
+	for {
+		switch err := ticket.Enter(); {
+		case errors.Is(err, lane.ErrSettled):
+			return nil
+		case err != nil:
+			return Cancelled(err)
+		}
+		err := r.publish(msg)
+		if again := r.resolve(ticket, err); !again {
+			return err
+		}
+	}
+}
+
+// publish hands msg to the publisher with a context that nobody can cancel: in some clients one cancelled message takes its
+// neighbours with it.
+func (r *Relay) publish(msg *message.Message) error {
+	ctx := msg.Context()
+	if ctx.Done() != nil {
+		msg.SetContext(context.WithoutCancel(ctx))
+		defer msg.SetContext(ctx)
+	}
+	d := r.destination
+	err := r.publisher.Publish(d.Topic, msg)
+	if err == nil {
+		d.Meter.Confirmed.Add(1)
+		d.Health.Up()
+		return nil
+	}
+	if errors.Is(err, ErrTurnLost) {
+		return err
+	}
+	return fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
+}
+
+// resolve tells the lane what a publisher has not told it yet, and reports whether to try again.
+func (r *Relay) resolve(ticket *lane.Ticket, err error) (again bool) {
+	ticket.Resolve(outcomeOf(err))
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, ErrTurnLost):
+		return true
+	}
+	switch ClassOf(err) {
+	case ClassRefused, ClassPermanent:
+		r.destination.Meter.Refused.Add(1)
+		return false
+	case ClassFull, ClassUnroutable:
+		r.destination.Meter.Refused.Add(1)
+		r.destination.Health.Down(err)
+		ticket.Hold()
+		return true
+	default:
+		r.destination.Meter.Failed.Add(1)
+		r.destination.Health.Down(err)
+		return true
+	}
+}
