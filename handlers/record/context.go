@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -43,7 +44,8 @@ func From(ctx context.Context) *Record {
 // middleware replaces rather than changes), its metadata the view that Metadata describes. The message's context is
 // ctx with the record in it.
 func (r *Record) Message(ctx context.Context) *message.Message {
-	msg := message.NewMessage(r.ID, r.Value)
+	// Clipped, because the bytes behind a fetched value may be those of the next message.
+	msg := message.NewMessage(r.ID, slices.Clip(r.Value))
 	if len(r.Headers) > smallMap {
 		msg.Metadata = make(message.Metadata, len(r.Headers))
 	}

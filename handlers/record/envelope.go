@@ -55,81 +55,76 @@ func Unfold(id string, metadata map[string]string, payload []byte) *Record {
 	if r.Value == nil {
 		r.Value = []byte{}
 	}
-	names := make(map[string]string, len(metadata))
-	folded := isFolded(metadata)
-	var listed []Header
-	for k, v := range metadata {
-		switch {
-		case strings.HasPrefix(k, reservedPrefix):
-			if k == HeadersEntry && readable(k, v) {
-				listed, _ = parseHeaders(v)
-			} else if !r.take(k, v) {
-				names[unescape(k, folded)] = v
-			}
-		case k != IDKey:
-			names[k] = v
-		case r.ID == "":
-			r.ID = v
-		}
+	if len(metadata) == 0 {
+		return r
 	}
-	if v, ok := metadata[IDKey]; ok && v != r.ID {
-		keepSecondID(names, v)
+	d := readDeclared(metadata)
+	if d.key {
+		r.Key = []byte(metadata[KeyEntry])
 	}
-	r.Headers = merge(fill(listed, names), names)
+	if d.null && len(payload) == 0 {
+		r.Value = nil
+	}
+	r.Time = d.time
+	names := ordinary(metadata, d)
+	if second, ok := metadata[IDKey]; ok && r.ID == "" {
+		r.ID = second
+	} else if ok && second != r.ID {
+		keepSecondID(names, second)
+	}
+	r.Headers = merge(listed(d.headers, names), names)
 	return r
 }
 
-// take puts a declared entry into its place in r and reports whether it was one.
-func (r *Record) take(k, v string) bool {
-	if !readable(k, v) {
-		return false
-	}
-	switch k {
-	case KeyEntry:
-		r.Key = []byte(v)
-	case NullEntry:
-		if len(r.Value) == 0 {
-			r.Value = nil
-		}
-	case TimeEntry:
-		r.Time, _ = parseTime(v)
-	}
-	return true
+// declared is what of a metadata map Fold could have added.
+type declared struct {
+	key, null, timed, list bool
+
+	time    time.Time
+	headers []listedHeader
+	// strange is set when a declared name holds what Fold never writes. Then no name is taken for an escaped one:
+	// two names must never become one header.
+	strange bool
 }
 
-// readable reports whether an entry is a declared one that Fold could have written.
-func readable(k, v string) bool {
-	switch k {
-	case KeyEntry:
-		return true
-	case NullEntry:
-		return v == "1"
-	case TimeEntry:
-		_, ok := parseTime(v)
-		return ok
-	case HeadersEntry:
-		_, ok := parseHeaders(v)
-		return ok
+func readDeclared(metadata map[string]string) declared {
+	var d declared
+	_, d.key = metadata[KeyEntry]
+	if v, ok := metadata[NullEntry]; ok {
+		d.null = v == "1"
+		d.strange = !d.null
 	}
-	return false
+	if v, ok := metadata[TimeEntry]; ok {
+		d.time, d.timed = parseTime(v)
+		d.strange = d.strange || !d.timed
+	}
+	if v, ok := metadata[HeadersEntry]; ok {
+		d.headers, d.list = parseHeaders(v)
+		d.strange = d.strange || !d.list
+	}
+	return d
 }
 
-// isFolded reports whether every reserved name in metadata is one that Fold writes. If not, no name is taken for an
-// escaped one: two names must never become one header.
-func isFolded(metadata map[string]string) bool {
+// ordinary gives the entries of metadata that are headers, under the headers' names.
+func ordinary(metadata map[string]string, d declared) map[string]string {
+	names := make(map[string]string, len(metadata))
 	for k, v := range metadata {
-		if !strings.HasPrefix(k, EscapedPrefix) {
-			if isReserved(k) && !readable(k, v) {
-				return false
-			}
-		} else if !isReserved(k[len(EscapedPrefix):]) {
-			return false
+		switch {
+		case k == IDKey,
+			k == KeyEntry,
+			k == NullEntry && d.null,
+			k == TimeEntry && d.timed,
+			k == HeadersEntry && d.list:
+		case d.strange:
+			names[k] = v
+		default:
+			names[unescape(k)] = v
 		}
 	}
-	return true
+	return names
 }
 
-// keepSecondID keeps an id in the metadata beside the entry's own as a header of another name.
+// keepSecondID keeps an id that was in the metadata, beside the entry's own, as a header of another name.
 func keepSecondID(names map[string]string, id string) {
 	name := EscapedPrefix + IDKey
 	for {
@@ -141,14 +136,6 @@ func keepSecondID(names map[string]string, id string) {
 	}
 }
 
-func isReserved(name string) bool {
-	switch name {
-	case KeyEntry, NullEntry, TimeEntry, HeadersEntry:
-		return true
-	}
-	return strings.HasPrefix(name, EscapedPrefix)
-}
-
 func escape(name string) string {
 	if isReserved(name) {
 		return EscapedPrefix + name
@@ -156,11 +143,34 @@ func escape(name string) string {
 	return name
 }
 
-func unescape(name string, folded bool) string {
-	if folded {
-		return strings.TrimPrefix(name, EscapedPrefix)
+func unescape(name string) string {
+	if rest, ok := strings.CutPrefix(name, EscapedPrefix); ok && isReserved(rest) {
+		return rest
 	}
 	return name
+}
+
+// isReserved reports whether a header's name is a declared one, escaped any number of times: those, and only those,
+// are escaped once more, so that escaping can be undone.
+func isReserved(name string) bool {
+	if !strings.HasPrefix(name, reservedPrefix) {
+		return false
+	}
+	switch unescaped(name) {
+	case KeyEntry, NullEntry, TimeEntry, HeadersEntry:
+		return true
+	}
+	return false
+}
+
+func unescaped(name string) string {
+	for {
+		rest, ok := strings.CutPrefix(name, EscapedPrefix)
+		if !ok {
+			return name
+		}
+		name = rest
+	}
 }
 
 // formatTime does without a calendar: a Kafka timestamp may lie beyond any year that RFC 3339 can write.

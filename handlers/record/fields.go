@@ -102,7 +102,8 @@ func hasField(fields []string, name string) bool {
 }
 
 func isReservedField(name string) bool {
-	return name == IDKey || name == FieldsHeader || strings.HasPrefix(name, EscapedPrefix)
+	base := unescaped(name)
+	return base == IDKey || base == FieldsHeader
 }
 
 func escapeField(name string) string {

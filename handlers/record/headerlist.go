@@ -64,11 +64,14 @@ func appendEscaped(b []byte, s string) []byte {
 	return b
 }
 
-// elsewhere marks a header whose value is in the metadata, until fill has put it in.
-const elsewhere Type = 255
+// listedHeader is a header as the list has it.
+type listedHeader struct {
+	Header
+	elsewhere bool // the value is in the metadata
+}
 
-func parseHeaders(s string) ([]Header, bool) {
-	headers := make([]Header, 0, strings.Count(s, "&")+1)
+func parseHeaders(s string) ([]listedHeader, bool) {
+	headers := make([]listedHeader, 0, strings.Count(s, "&")+1)
 	for item := range strings.SplitSeq(s, "&") {
 		h, ok := parseHeader(item)
 		if !ok {
@@ -79,47 +82,43 @@ func parseHeaders(s string) ([]Header, bool) {
 	return headers, true
 }
 
-func parseHeader(item string) (Header, bool) {
+func parseHeader(item string) (h listedHeader, ok bool) {
 	name, value, hasValue := strings.Cut(item, "=")
 	name, null := strings.CutSuffix(name, "!")
 	name, typ, hasType := strings.Cut(name, ":")
 	if hasValue && null || hasType && !hasValue && !null {
-		return Header{}, false
+		return h, false
 	}
-	var h Header
 	var err error
 	if h.Key, err = url.PathUnescape(name); err != nil {
-		return Header{}, false
+		return h, false
 	}
 	if hasType {
 		n, err := strconv.ParseUint(typ, 10, 8)
-		if err != nil || Type(n) == elsewhere {
-			return Header{}, false
+		if err != nil {
+			return h, false
 		}
 		h.Type = Type(n)
 	}
-	if null {
-		return h, true
+	if hasValue {
+		v, err := url.PathUnescape(value)
+		if err != nil {
+			return h, false
+		}
+		h.Value = []byte(v)
 	}
-	if !hasValue {
-		h.Type = elsewhere
-		return h, true
-	}
-	v, err := url.PathUnescape(value)
-	if err != nil {
-		return Header{}, false
-	}
-	h.Value = []byte(v)
+	h.elsewhere = !hasValue && !null
 	return h, true
 }
 
-// fill puts the values that are in the metadata into the listed headers.
-func fill(listed []Header, names map[string]string) []Header {
-	for i := range listed {
-		if listed[i].Type == elsewhere {
-			listed[i].Type = Bytes
-			listed[i].Value = []byte(names[listed[i].Key])
+// listed gives the headers of a list, with the values that are in the metadata put in.
+func listed(list []listedHeader, metadata map[string]string) []Header {
+	headers := make([]Header, len(list))
+	for i := range list {
+		headers[i] = list[i].Header
+		if list[i].elsewhere {
+			headers[i].Value = []byte(metadata[headers[i].Key])
 		}
 	}
-	return listed
+	return headers
 }

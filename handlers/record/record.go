@@ -1,6 +1,7 @@
 package record
 
 import (
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -82,8 +83,24 @@ func Metadata(r *Record) message.Metadata {
 	return m
 }
 
+// view cuts all values out of one string: many headers then cost one allocation.
 func view(headers []Header, m message.Metadata) {
+	if len(headers) == 0 {
+		return
+	}
+	size := 0
 	for i := range headers {
-		m[headers[i].Key] = string(headers[i].Value)
+		size += len(headers[i].Value)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for i := range headers {
+		b.Write(headers[i].Value)
+	}
+	rest := b.String()
+	for i := range headers {
+		n := len(headers[i].Value)
+		m[headers[i].Key] = rest[:n]
+		rest = rest[n:]
 	}
 }
