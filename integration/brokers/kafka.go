@@ -98,7 +98,10 @@ func (k kafka) properties(dir string, p ports) string {
 		"transaction.state.log.num.partitions=4",
 		"share.coordinator.state.topic.replication.factor=1",
 		"share.coordinator.state.topic.min.isr=1",
-		// A killed consumer's partitions are to be given away within a test's patience.
+		// A killed node may register again only when its session has ended, and a killed consumer's partitions are given
+		// away only then: both within a test's patience.
+		"broker.session.timeout.ms=4000",
+		"broker.heartbeat.interval.ms=500",
 		"group.initial.rebalance.delay.ms=0",
 		"group.min.session.timeout.ms=1000",
 	}
