@@ -15,11 +15,16 @@ import (
 type Relay struct {
 	destination Destination
 	publisher   message.Publisher
+	lanes       bool
 }
 
-// NewRelay makes the relay of a route to destination.
-func NewRelay(destination Destination, publisher message.Publisher) *Relay {
-	return &Relay{destination: destination, publisher: publisher}
+// errNoTicket is the mistake of a middleware that hands on something else than the message it was given.
+var errNoTicket = errors.New("the message has lost its context: a middleware must change the message in place, or hand on msg.CopyWithContext()")
+
+// NewRelay makes the relay of a route to destination. Lanes says that the route's subscriber gives each message a ticket: then a
+// message without one is a permanent error, since its order and its ack would be lost.
+func NewRelay(destination Destination, publisher message.Publisher, lanes bool) *Relay {
+	return &Relay{destination: destination, publisher: publisher, lanes: lanes}
 }
 
 // Handle returns nil when the destination has confirmed msg. While the destination is unavailable, full, or has no such
@@ -27,7 +32,10 @@ func NewRelay(destination Destination, publisher message.Publisher) *Relay {
 // cancelled error when the lane ended first.
 func (r *Relay) Handle(msg *message.Message) error {
 	ticket := Ticket(msg)
-	if ticket == nil {
+	switch {
+	case ticket == nil && r.lanes:
+		return Permanent(errNoTicket)
+	case ticket == nil:
 		return r.publish(msg)
 	}
 	for {

@@ -1,0 +1,49 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ThreeDotsLabs/watermill"
+)
+
+// watermillLogger lets a Watermill router log through slog, one level lower: what it calls information is noise to an operator. What it logs
+// for each message costs nothing.
+type watermillLogger struct{ logger *slog.Logger }
+
+func (l watermillLogger) Error(msg string, err error, fields watermill.LogFields) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	l.log(slog.LevelError, msg, fields, slog.Any("error", err))
+}
+
+func (l watermillLogger) Info(msg string, fields watermill.LogFields) {
+	l.log(slog.LevelDebug, msg, fields)
+}
+
+func (l watermillLogger) Debug(msg string, fields watermill.LogFields) {
+	l.log(slog.LevelDebug, msg, fields)
+}
+
+func (l watermillLogger) Trace(string, watermill.LogFields) {}
+
+func (l watermillLogger) With(fields watermill.LogFields) watermill.LoggerAdapter {
+	attrs := make([]any, 0, len(fields))
+	for k, v := range fields {
+		attrs = append(attrs, slog.Any(k, v))
+	}
+	return watermillLogger{l.logger.With(attrs...)}
+}
+
+func (l watermillLogger) log(level slog.Level, msg string, fields watermill.LogFields, attrs ...slog.Attr) {
+	ctx := context.Background()
+	if !l.logger.Enabled(ctx, level) {
+		return
+	}
+	for k, v := range fields {
+		attrs = append(attrs, slog.Any(k, v))
+	}
+	l.logger.LogAttrs(ctx, level, msg, attrs...)
+}

@@ -1,0 +1,97 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/mqferry/mqferry/config"
+	"github.com/mqferry/mqferry/handlers"
+)
+
+// Option changes a router beyond what its config file says.
+type Option func(*options) error
+
+type options struct {
+	brokers  map[string]handlers.Broker
+	logger   *slog.Logger
+	instance string
+}
+
+// WithBroker adds a kind of broker, under the name that data centers in the config file use for it. A name that is taken is an error.
+func WithBroker(name string, b handlers.Broker) Option {
+	return func(o *options) error {
+		if _, taken := o.brokers[name]; taken {
+			return fmt.Errorf("broker %q is there already: choose another name", name)
+		}
+		o.brokers[name] = b
+		return nil
+	}
+}
+
+// WithLogger sends the router's log to l. Without it the router is silent.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) error {
+		o.logger = l
+		return nil
+	}
+}
+
+// WithInstance names this process among those that share its groups. It must be the same after a restart; the default is the host's name.
+func WithInstance(name string) Option {
+	return func(o *options) error {
+		o.instance = name
+		return nil
+	}
+}
+
+func newOptions(opts []Option) (*options, error) {
+	o := &options{brokers: brokers(), logger: slog.New(slog.DiscardHandler)}
+	var errs []error
+	for _, set := range opts {
+		errs = append(errs, set(o))
+	}
+	if o.instance == "" {
+		o.instance = hostname()
+	}
+	return o, errors.Join(errs...)
+}
+
+func hostname() string {
+	if name, err := os.Hostname(); err == nil && name != "" {
+		return name
+	}
+	return "mqferry"
+}
+
+// Load reads a configuration from files and folders, and checks everything that can be checked without a network, the brokers' own options
+// included. All mistakes are reported at once.
+func Load(paths []string, opts ...Option) (*config.Config, error) {
+	return load(opts, func(known config.Option) (*config.Config, error) { return config.Load(paths, known) })
+}
+
+// Parse is Load for a text that is not in a file; name stands for the file in errors.
+func Parse(name string, text []byte, opts ...Option) (*config.Config, error) {
+	return load(opts, func(known config.Option) (*config.Config, error) { return config.Parse(name, text, known) })
+}
+
+func load(opts []Option, read func(config.Option) (*config.Config, error)) (*config.Config, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(o.brokers))
+	for name := range o.brokers {
+		names = append(names, name)
+	}
+	cfg, err := read(config.WithBrokers(names...))
+	if cfg == nil {
+		return nil, err
+	}
+	_, planErr := newPlan(cfg, o.brokers)
+	if err := config.Join(err, planErr); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}

@@ -1,0 +1,87 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mqferry/mqferry/config"
+	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/lane"
+)
+
+// Router runs all routes of a configuration. Make it with New, run it once with Run; Status may be asked at any time.
+type Router struct {
+	logger *slog.Logger
+	sites  []*site
+	routes []*route
+	ran    atomic.Bool
+}
+
+// errAlreadyRun is a mistake of the program that embeds a router.
+var errAlreadyRun = errors.New("a router runs once: make another")
+
+// New checks cfg and makes a router of it. It does not connect to anything.
+func New(cfg *config.Config, opts ...Option) (*Router, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlan(cfg, o.brokers)
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{logger: o.logger}
+	sites := map[string]*site{}
+	for _, d := range cfg.DataCenters {
+		s := newSiteConnection(d.Name, p.sites[d.Name], o.logger, o.instance)
+		sites[d.Name] = s
+		r.sites = append(r.sites, s)
+	}
+	memory := lane.NewBudget(int64(cfg.Memory))
+	for _, plan := range p.routes {
+		r.routes = append(r.routes, newRoute(plan, cfg, memory, sites, o.logger))
+	}
+	return r, nil
+}
+
+func newRoute(p routePlan, cfg *config.Config, memory *lane.Budget, sites map[string]*site, logger *slog.Logger) *route {
+	logger = logger.With("route", p.Name)
+	return &route{
+		plan: p, from: sites[p.From.DataCenter], to: sites[p.To.DataCenter],
+		budget: memory.Part(int64(p.WindowBytes)), logger: logger, shutdown: time.Duration(cfg.ShutdownTimeout),
+		meter:             &handlers.Meter{},
+		sourceHealth:      handlers.NewHealth(logger.With("end", "source", "datacenter", p.From.DataCenter, "topic", p.From.Topic)),
+		destinationHealth: handlers.NewHealth(logger.With("end", "destination", "datacenter", p.To.DataCenter, "topic", p.To.Topic)),
+		phase:             Waiting,
+	}
+}
+
+// Run keeps all routes running until ctx ends, then stops them cleanly, which takes at most the configuration's shutdown_timeout and a few seconds. A
+// broker that is down is waited for, while the other routes run. It returns what went wrong while stopping: nil means that everything in flight
+// was settled and acked.
+func (r *Router) Run(ctx context.Context) error {
+	if r.ran.Swap(true) {
+		return errAlreadyRun
+	}
+	opening, stopOpening := context.WithCancel(ctx)
+	defer stopOpening()
+	var opened, running sync.WaitGroup
+	for _, s := range r.sites {
+		opened.Go(func() { s.open(opening) })
+	}
+	errs := make([]error, len(r.routes))
+	for i, route := range r.routes {
+		running.Go(func() { errs[i] = route.run(ctx) })
+	}
+	running.Wait()
+	stopOpening()
+	opened.Wait()
+	for _, s := range r.sites {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

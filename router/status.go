@@ -1,0 +1,124 @@
+package router
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/lane"
+)
+
+// Phase is where a route is in its life.
+type Phase string
+
+// The phases.
+const (
+	Waiting  Phase = "waiting" // For its brokers to be reachable.
+	Running  Phase = "running"
+	Stopping Phase = "stopping" // Letting settle what is in flight.
+	Stopped  Phase = "stopped"
+)
+
+// stallAfter is how long a lane may have messages and settle none before its route counts as stalled.
+const stallAfter = 30 * time.Second
+
+// Status is what a route is doing.
+type Status struct {
+	Route       string
+	From, To    string // datacenter/topic
+	Phase       Phase
+	Source      End
+	Destination End
+	Meter       *handlers.Meter
+	Lanes       map[string]lane.State
+}
+
+// End is what one end of a route knows of its broker.
+type End struct {
+	Up    bool
+	Since time.Time // Since when it is up, or down.
+	Error error     // The last one, while it is down.
+}
+
+// InFlight counts the messages that were fetched and are not yet acked at the source.
+func (s Status) InFlight() int {
+	n := 0
+	for _, l := range s.Lanes {
+		n += l.InFlight
+	}
+	return n
+}
+
+// Trouble says why the route makes no progress, or may soon make none; it is empty when all is well: both ends are connected, and every lane
+// that has messages settles them.
+func (s Status) Trouble() string {
+	switch {
+	case s.Phase != Running:
+		return s.waitingFor()
+	case !s.Destination.Up:
+		return fmt.Sprintf("destination %s is down%s", s.To, because(s.Destination.Error))
+	case !s.Source.Up:
+		return fmt.Sprintf("source %s is down%s", s.From, because(s.Source.Error))
+	}
+	for name, l := range s.Lanes {
+		if l.Unsettled > 0 && time.Since(l.Since) > stallAfter {
+			return fmt.Sprintf("lane %q is stalled: its %d messages have not moved for %v", name, l.Unsettled, time.Since(l.Since).Round(time.Second))
+		}
+	}
+	return ""
+}
+
+func (s Status) waitingFor() string {
+	for _, end := range []struct {
+		name string
+		End
+	}{{s.To, s.Destination}, {s.From, s.Source}} {
+		if !end.Up {
+			return fmt.Sprintf("%s: %s is not connected%s", s.Phase, end.name, because(end.Error))
+		}
+	}
+	return string(s.Phase)
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// Status tells what every route is doing, in the order of the config file. It is safe for concurrent use, and cheap enough to be asked every second.
+func (r *Router) Status() []Status {
+	all := make([]Status, len(r.routes))
+	for i, route := range r.routes {
+		all[i] = route.status()
+	}
+	return all
+}
+
+func (r *route) status() Status {
+	r.mu.Lock()
+	phase, lanes := r.phase, r.lanes
+	r.mu.Unlock()
+	s := Status{
+		Route: r.plan.Name,
+		From:  r.plan.From.DataCenter + "/" + r.plan.From.Topic,
+		To:    r.plan.To.DataCenter + "/" + r.plan.To.Topic,
+		Phase: phase, Meter: r.meter,
+		Source: endOf(r.sourceHealth, r.from, phase), Destination: endOf(r.destinationHealth, r.to, phase),
+	}
+	if lanes != nil {
+		s.Lanes = lanes()
+	}
+	return s
+}
+
+// endOf is the route's own view of a broker; while the route has not begun, that of the connection it waits for.
+func endOf(own *handlers.Health, shared *site, phase Phase) End {
+	h := own
+	if phase == Waiting {
+		h = shared.health
+	}
+	up, since, err := h.State()
+	return End{Up: up, Since: since, Error: err}
+}
