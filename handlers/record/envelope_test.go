@@ -185,6 +185,10 @@ func TestIDInTheMetadataIsTheIDOnlyWhereThereIsNone(t *testing.T) {
 	require.Equal(t, "inner", record.Unfold("", metadata, nil).ID)
 	require.Equal(t, []record.Header{header("a", "1")}, record.Unfold("inner", metadata, nil).Headers)
 
+	metadata[record.HeadersEntry] = record.IDKey + "&a"
+	require.Equal(t, []record.Header{header("a", "1")}, record.Unfold("inner", metadata, nil).Headers)
+	delete(metadata, record.HeadersEntry)
+
 	name := record.EscapedPrefix + record.IDKey
 	metadata[name] = "taken"
 	r := record.Unfold("outer", metadata, nil)

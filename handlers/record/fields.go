@@ -55,7 +55,7 @@ func FoldFields(r *Record) (fields []string, ok bool) {
 			continue
 		}
 		name, value := unescapeField(h.Key), string(h.Value)
-		if name == IDKey && !identified && r.ID != "" {
+		if name == IDKey && !identified {
 			value = r.ID
 		}
 		identified = identified || name == IDKey

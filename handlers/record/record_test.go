@@ -131,7 +131,6 @@ func TestMessageIsMadeFromTheRecordAndCarriesIt(t *testing.T) {
 
 func TestAnOwnContextTypeCanCarryTheRecord(t *testing.T) {
 	r := sample()
-	//nolint:staticcheck // the key comes from Key, as an own context type would compare it
 	require.Same(t, r, record.From(context.WithValue(context.Background(), record.Key(), r)))
 }
 
