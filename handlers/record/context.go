@@ -42,7 +42,7 @@ func From(ctx context.Context) *Record {
 
 // Message makes the Watermill message for r: its UUID is the ID, its payload the Value (the same bytes, which
 // middleware replaces rather than changes), its metadata the view that Metadata describes. The message's context is
-// ctx with the record in it.
+// ctx itself if it answers Key with r, otherwise ctx with r in it.
 func (r *Record) Message(ctx context.Context) *message.Message {
 	// Clipped, because the bytes behind a fetched value may be those of the next message.
 	msg := message.NewMessage(r.ID, slices.Clip(r.Value))
@@ -50,6 +50,9 @@ func (r *Record) Message(ctx context.Context) *message.Message {
 		msg.Metadata = make(message.Metadata, len(r.Headers))
 	}
 	view(r.Headers, msg.Metadata)
-	msg.SetContext(With(ctx, r))
+	if From(ctx) != r {
+		ctx = With(ctx, r)
+	}
+	msg.SetContext(ctx)
 	return msg
 }

@@ -131,7 +131,11 @@ func TestMessageIsMadeFromTheRecordAndCarriesIt(t *testing.T) {
 
 func TestAnOwnContextTypeCanCarryTheRecord(t *testing.T) {
 	r := sample()
-	require.Same(t, r, record.From(context.WithValue(context.Background(), record.Key(), r)))
+	own := context.WithValue(context.Background(), record.Key(), r)
+	require.Same(t, r, record.From(own))
+	require.Same(t, own, r.Message(own).Context())
+	other := sample()
+	require.Same(t, other, record.From(other.Message(own).Context()))
 }
 
 func TestAppendingToThePayloadDoesNotWriteBehindIt(t *testing.T) {
