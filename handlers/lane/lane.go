@@ -44,7 +44,7 @@ type Lane struct {
 	notBefore time.Time
 	timer     *time.Timer
 
-	sentTop uint64 // One past the highest ticket that ever returned from Enter.
+	cut     uint64 // One past the highest ticket that ever returned from Enter, or was parked, or is being parked.
 	stopped bool
 	closed  bool
 }
@@ -112,8 +112,8 @@ func (l *Lane) Committed(n uint64) {
 	l.notify()
 }
 
-// Stop ends the intake. Tickets that were never sent are cancelled; those up to the highest one that ever was go on until they
-// are settled, so that a clean stop repeats nothing. It returns at once; Drained tells when the lane has come to rest.
+// Stop ends the intake. The highest ticket that was ever sent or parked, or is being parked, and all below it go on until they are
+// settled, so that a clean stop repeats nothing; those above it are cancelled. It returns at once; Drained tells when the lane has come to rest.
 func (l *Lane) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,11 +122,11 @@ func (l *Lane) Stop() {
 	l.notify()
 }
 
-// Drained reports whether the lane is stopped, and everything that was sent is settled and committed.
+// Drained reports whether the lane is stopped, and everything that a stop lets finish is settled and committed.
 func (l *Lane) Drained() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stopped && l.prefix >= l.sentTop && l.base == l.prefix
+	return l.stopped && l.prefix >= l.cut && l.base == l.prefix
 }
 
 // Close gives the lane up: whatever waits is cancelled, and the settled prefix moves no more. Tickets that are pending keep their
@@ -200,7 +200,7 @@ func (l *Lane) mayEnter(t *Ticket) bool {
 
 // cancelled reports whether t will not be sent any more.
 func (l *Lane) cancelled(t *Ticket) bool {
-	return l.closed || l.stopped && t.number >= l.sentTop
+	return l.closed || l.stopped && t.number >= l.cut
 }
 
 // breakGeneration ends the generation after a failure on the way: from now on there is one probe at a time.

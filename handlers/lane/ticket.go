@@ -66,7 +66,7 @@ func (t *Ticket) Enter() error {
 			return ErrCancelled
 		case l.mayEnter(t):
 			t.state, t.generation = entered, l.generation
-			l.sentTop = max(l.sentTop, t.number+1)
+			l.cut = max(l.cut, t.number+1)
 			return nil
 		}
 		t.wait()
@@ -169,8 +169,25 @@ func (t *Ticket) Settle(o Outcome) bool {
 	if t.state != waiting && t.state != entered {
 		return false
 	}
+	if o != Dropped && !l.stopped {
+		l.cut = max(l.cut, t.number+1)
+	}
 	l.settle(t, o)
 	l.wakeTurn()
+	return true
+}
+
+// Parking tells the lane that the ticket is about to be parked: a stop that comes now lets it finish, and everything below it, so that the
+// parked copy is not made twice. It reports false when the ticket is not to be parked: cancelled, settled, or still pending. After
+// true comes Settle, or Enter again when it could not be parked.
+func (t *Ticket) Parking() bool {
+	l := t.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.state != waiting && t.state != entered || l.cancelled(t) {
+		return false
+	}
+	l.cut = max(l.cut, t.number+1)
 	return true
 }
 
