@@ -173,6 +173,7 @@ func (t *Ticket) Settle(o Outcome) bool {
 		l.cut = max(l.cut, t.number+1)
 	}
 	l.settle(t, o)
+	t.notify()
 	l.wakeTurn()
 	return true
 }
