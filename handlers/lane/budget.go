@@ -17,12 +17,12 @@ type Budget struct {
 // tree is what the budgets of one process have in common.
 type tree struct {
 	mu      sync.Mutex
-	waiting []func()
+	waiting map[chan<- struct{}]struct{} // One place each, however often it asks.
 }
 
 // NewBudget makes the budget of a process.
 func NewBudget(total int64) *Budget {
-	return &Budget{tree: &tree{}, total: total}
+	return &Budget{tree: &tree{waiting: map[chan<- struct{}]struct{}{}}, total: total}
 }
 
 // Part makes a part of the budget that may use up to total bytes of it. A total of 0 or less means as much as b has. A part of a nil Budget is nil.
@@ -66,15 +66,15 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// acquire takes n bytes, or arranges for retry to be called once when some were given back, and reports false.
-func (b *Budget) acquire(n int64, retry func()) bool {
+// acquire takes n bytes, or reports false and arranges that retry receives a value when some were given back.
+func (b *Budget) acquire(n int64, retry chan<- struct{}) bool {
 	if b == nil {
 		return true
 	}
 	b.tree.mu.Lock()
 	defer b.tree.mu.Unlock()
 	if b.used > 0 && !b.fits(n) {
-		b.tree.waiting = append(b.tree.waiting, retry)
+		b.tree.waiting[retry] = struct{}{}
 		return false
 	}
 	b.add(n)
@@ -129,9 +129,11 @@ func (b *Budget) recount() {
 func excess(used, share int64) int64 { return max(used-share, 0) }
 
 func (t *tree) wake() {
-	for i, retry := range t.waiting {
-		retry()
-		t.waiting[i] = nil
+	for retry := range t.waiting {
+		select {
+		case retry <- struct{}{}:
+		default:
+		}
 	}
-	t.waiting = t.waiting[:0]
+	clear(t.waiting)
 }

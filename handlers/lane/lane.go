@@ -77,7 +77,7 @@ func (l *Lane) Issue(t *Ticket, size int64) bool {
 	if l.stopped || l.closed || l.next-l.base >= uint64(l.settings.Window) {
 		return false
 	}
-	if !l.settings.Budget.acquire(size, l.notify) {
+	if !l.settings.Budget.acquire(size, l.signal) {
 		return false
 	}
 	*t = Ticket{lane: l, number: l.next, size: size, wake: make(chan struct{}, 1)}
