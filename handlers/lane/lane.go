@@ -214,6 +214,9 @@ func (l *Lane) breakGeneration() {
 
 // pause holds the lane for a while, longer each time, before the next ticket is sent.
 func (l *Lane) pause() {
+	if l.closed {
+		return
+	}
 	l.failures++
 	wait := l.settings.Backoff.after(l.failures)
 	l.notBefore = time.Now().Add(wait)

@@ -155,7 +155,7 @@ func (t *Ticket) Hold() {
 	l := t.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.state == waiting && !l.closed {
+	if t.state == waiting {
 		l.pause()
 	}
 }
