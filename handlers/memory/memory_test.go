@@ -12,6 +12,7 @@ import (
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/lane"
 	"github.com/mqferry/mqferry/handlers/memory"
 	"github.com/mqferry/mqferry/handlers/record"
 )
@@ -48,6 +49,7 @@ func (w *world) subscriber() message.Subscriber {
 	_, options, _ := memory.DefaultConfig()
 	s, err := w.open("a").Subscriber(handlers.Source{
 		Route: "r", DataCenter: "a", Topic: "in", Group: "g", Window: 256,
+		Backoff: lane.Backoff{Initial: time.Millisecond, Max: 20 * time.Millisecond},
 		Meter: &w.meter, Health: handlers.NewHealth(nil),
 	}, options)
 	require.NoError(w.t, err)
