@@ -33,7 +33,8 @@ type Ticket struct {
 	generation uint64
 	state      state
 	outcome    Outcome
-	fenced     bool
+	fenced     bool // Nothing above it is sent until it is settled.
+	refused    bool
 }
 
 // Number is the ticket's place in its lane: 0, 1, 2, … in the order of fetching.
@@ -116,10 +117,14 @@ func (t *Ticket) Resolve(o Outcome) {
 		}
 		l.settle(t, Confirmed)
 	case Refused:
+		t.refused = true
 		l.back(t)
 		l.raise(t)
 	default:
 		l.back(t)
+		if !t.refused { // What was only suspected is searched no more; from here the probes go before it.
+			l.unfence(t)
+		}
 		if current {
 			l.breakGeneration()
 		}
@@ -139,7 +144,7 @@ func (t *Ticket) Await() {
 	}
 }
 
-// Suspend keeps everything above the ticket from being sent until the ticket is settled, while its publisher
+// Suspend keeps everything above the ticket from being sent until the ticket is settled, or fails on the way, while its publisher
 // looks for the one message at fault among several that failed together. The ticket stays pending: its publisher sends it again by itself.
 func (t *Ticket) Suspend() {
 	l := t.lane
