@@ -203,43 +203,6 @@ func (l *Lane) cancelled(t *Ticket) bool {
 	return l.closed || l.stopped && t.number >= l.cut
 }
 
-// breakGeneration ends the generation after a failure on the way: from now on there is one probe at a time.
-func (l *Lane) breakGeneration() {
-	l.generation++
-	l.draining += l.pending
-	l.pending = 0
-	l.probing = true
-	l.pause()
-}
-
-// pause holds the lane for a while, longer each time, before the next ticket is sent.
-func (l *Lane) pause() {
-	if l.closed {
-		return
-	}
-	l.failures++
-	wait := l.settings.Backoff.after(l.failures)
-	l.notBefore = time.Now().Add(wait)
-	if l.timer == nil {
-		l.timer = time.AfterFunc(wait, l.resume)
-		return
-	}
-	l.timer.Reset(wait)
-}
-
-func (l *Lane) resume() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wakeTurn()
-}
-
-// opened notes a confirm of this generation: the way is good, the full width is open.
-func (l *Lane) opened() {
-	l.failures = 0
-	l.probing = false
-	l.notBefore = time.Time{}
-}
-
 // back makes t wait for its turn again.
 func (l *Lane) back(t *Ticket) {
 	t.state = waiting
@@ -290,36 +253,5 @@ func (l *Lane) wakeTurn() {
 func (l *Lane) wakeAll() {
 	for t := range l.tickets.from(0) {
 		t.notify()
-	}
-}
-
-// raise forbids to send anything above t until t is settled.
-func (l *Lane) raise(t *Ticket) {
-	if t.fenced {
-		return
-	}
-	t.fenced = true
-	l.fenced++
-	l.fence = min(l.fence, t.number)
-}
-
-func (l *Lane) unfence(t *Ticket) {
-	if !t.fenced {
-		return
-	}
-	t.fenced = false
-	l.fenced--
-	if l.fence != t.number {
-		return
-	}
-	l.fence = noFence
-	if l.fenced == 0 {
-		return
-	}
-	for other := range l.tickets.from(t.number - l.base) {
-		if other.fenced {
-			l.fence = other.number
-			return
-		}
 	}
 }
