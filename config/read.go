@@ -73,11 +73,16 @@ func (r *reader) empty() error {
 
 // syntax gives YAML's own message the form of ours.
 func (r *reader) syntax(err error) error {
-	p := &problem{file: r.document.name, text: "is not YAML: " + err.Error(), cause: err}
 	parts := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(err.Error())
-	if parts != nil {
-		p.line, _ = strconv.Atoi(parts[1]) // Zero, that is no line, where there is none.
-		p.text = "is not YAML: " + parts[2]
+	if parts == nil {
+		return &problem{file: r.document.name, text: "is not YAML: " + err.Error(), cause: err}
+	}
+	line, _ := strconv.Atoi(parts[1]) // Zero, that is no line, where there is none.
+	p := &problem{file: r.document.name, line: line, text: "is not YAML: " + parts[2], cause: err}
+	// The parser, unlike the scanner below it, counts lines from zero, and it names the one where the block began that has the mistake.
+	if regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`).MatchString(parts[2]) {
+		p.line = line + 1
+		p.text += ", here or in the lines that follow"
 	}
 	return p
 }
