@@ -123,7 +123,6 @@ func (i *Inlet) pump() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !i.ended() {
-		i.watch()
 		it := i.choose()
 		var out chan<- *message.Message
 		var msg *message.Message
@@ -153,19 +152,20 @@ func (i *Inlet) end() {
 	close(i.done)
 }
 
-// ended reports whether there is nothing left to do, and asks for the commits that are due.
+// ended looks at what became of the messages, reports whether there is nothing left to do, and asks for the commits that are due.
 func (i *Inlet) ended() bool {
 	s := i.lane.State()
 	if s.Closed {
 		return true
 	}
+	i.watch() // After the state was read: an ack that came before the stop counts.
 	if i.lane.Settled() > i.committedTo() {
 		notify(i.intake.dirty)
 		if s.Stopped || s.InFlight-s.Unsettled >= i.intake.source.Window/4 {
 			notify(i.intake.urgent)
 		}
 	}
-	return i.lane.Drained()
+	return s.Stopped && i.lane.Drained()
 }
 
 // watch goes over the tickets that are settled, acked or nacked by now, in order.
