@@ -141,13 +141,18 @@ func TestALostLaneGoesToTheOneThatStandsBy(t *testing.T) {
 	require.NoError(t, standby.Close())
 }
 
-func TestATopicIsMadeWithItsLanesAndKeepsTheSourcesLanes(t *testing.T) {
+func TestAKeyChoosesTheLaneOrElseTheSourcesLane(t *testing.T) {
 	w := newWorld(t)
 	options := memory.DestinationConfig{Lanes: 4, Keep: true}
 	p, err := w.open("b").Publisher(w.destination(), options)
 	require.NoError(t, err)
-	for _, lane := range []string{"2", "none", "7"} {
-		r := &record.Record{ID: lane, Key: []byte("k"), Source: record.Source{Lane: lane}}
+	for id, r := range map[string]*record.Record{
+		"lane 2": {Source: record.Source{Lane: "2"}},
+		"lane 7": {Source: record.Source{Lane: "7"}},
+		"key 2":  {Source: record.Source{Lane: "2"}, Key: []byte("k")},
+		"key 7":  {Source: record.Source{Lane: "7"}, Key: []byte("k")},
+	} {
+		r.ID = id
 		require.NoError(t, p.Publish("out", r.Message(t.Context())))
 	}
 	require.NoError(t, p.Close())
@@ -155,8 +160,10 @@ func TestATopicIsMadeWithItsLanesAndKeepsTheSourcesLanes(t *testing.T) {
 	for _, r := range w.to.Messages("out") {
 		lanes[r.ID] = r.Source.Lane
 	}
-	require.Equal(t, "2", lanes["2"])
-	require.Equal(t, lanes["7"], lanes["none"], "the key decides where the source's lane has no twin")
+	require.Equal(t, "2", lanes["lane 2"])
+	require.Equal(t, "0", lanes["lane 7"])
+	require.Equal(t, lanes["key 2"], lanes["key 7"])
+	require.Len(t, lanes, 4)
 }
 
 func TestWhatIsNotKeptIsCounted(t *testing.T) {

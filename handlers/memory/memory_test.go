@@ -50,7 +50,7 @@ func (w *world) subscriber() message.Subscriber {
 	s, err := w.open("a").Subscriber(handlers.Source{
 		Route: "r", DataCenter: "a", Topic: "in", Group: "g", Window: 256,
 		Backoff: lane.Backoff{Initial: time.Millisecond, Max: 20 * time.Millisecond},
-		Meter: &w.meter, Health: handlers.NewHealth(nil),
+		Meter:   &w.meter, Health: handlers.NewHealth(nil),
 	}, options)
 	require.NoError(w.t, err)
 	return s

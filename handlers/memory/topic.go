@@ -83,17 +83,20 @@ func (t *topic) place(r *record.Record, lane int) *record.Record {
 	return &kept
 }
 
-// laneOf keeps the number of the source's lane if there is one like it here, and goes by the key otherwise.
+// laneOf goes by the key. A message without one keeps the number of its source's lane if there is one like it here.
 func (t *topic) laneOf(r *record.Record) int {
 	if len(t.lanes) == 1 {
 		return 0
 	}
+	if r.Key != nil {
+		h := fnv.New32a()
+		h.Write(r.Key)
+		return int(h.Sum32() % uint32(len(t.lanes)))
+	}
 	if n, err := strconv.Atoi(r.Source.Lane); err == nil && n >= 0 && n < len(t.lanes) {
 		return n
 	}
-	h := fnv.New32a()
-	h.Write(r.Key)
-	return int(h.Sum32() % uint32(len(t.lanes)))
+	return 0
 }
 
 func (t *topic) groupIn(group string, lane int, start config.Start) *place {
