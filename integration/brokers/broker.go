@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mqferry/mqferry/integration/link"
+	"github.com/mqferry/mqferry/integration/process"
 )
 
 const (
@@ -43,7 +44,7 @@ type Broker struct {
 	address  string
 
 	mu      sync.Mutex
-	process *process // nil for a broker that was given by its address
+	process *process.Process // nil for a broker that was given by its address
 }
 
 // newBroker starts a broker on ports and data of its own.
@@ -106,13 +107,13 @@ func (b *Broker) Kill(t testing.TB) {
 // Pause stops the broker in its tracks: connections stay open, nothing is answered, until Resume.
 func (b *Broker) Pause(t testing.TB) {
 	t.Helper()
-	b.signal(t, pauseSignal)
+	b.signal(t, process.PauseSignal)
 }
 
 // Resume ends a Pause.
 func (b *Broker) Resume(t testing.TB) {
 	t.Helper()
-	b.signal(t, resumeSignal)
+	b.signal(t, process.ResumeSignal)
 }
 
 // Start runs a stopped or killed broker again, on the same port with the same data, and waits until it answers.
@@ -121,7 +122,7 @@ func (b *Broker) Start(t testing.TB) {
 	b.needStarted(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.process.running() {
+	if b.process.Running() {
 		t.Fatalf("%s at %s is running already", b.software.kind(), b.address)
 	}
 	if err := b.start(); err != nil {
@@ -152,14 +153,14 @@ func (b *Broker) needStarted(t testing.TB) {
 // start runs the process and waits until it answers; the caller holds mu, or nobody else knows the broker yet.
 func (b *Broker) start() error {
 	program, arguments := b.software.command(b.dir, b.ports)
-	p, err := startProcess(filepath.Join(b.dir, "output.log"), program, arguments)
+	p, err := process.Start(filepath.Join(b.dir, "output.log"), program, arguments...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.software.kind(), err)
 	}
 	b.process = p
-	if err := b.ready(p.running); err != nil {
-		p.kill()
-		return fmt.Errorf("%w\nits last output:\n%s", err, p.lastOutput())
+	if err := b.ready(p.Running); err != nil {
+		p.Kill()
+		return fmt.Errorf("%w\nits last output:\n%s", err, p.LastOutput())
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (b *Broker) end(t testing.TB, s syscall.Signal) {
 	b.needStarted(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.process.end(s); err != nil {
+	if err := b.process.End(s, stopTimeout); err != nil {
 		t.Fatalf("stop %s at %s: %v", b.software.kind(), b.address, err)
 	}
 }
@@ -201,7 +202,7 @@ func (b *Broker) signal(t testing.TB, s syscall.Signal) {
 	b.needStarted(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.process.signal(s); err != nil {
+	if err := b.process.Signal(s); err != nil {
 		t.Fatalf("signal %s at %s: %v", b.software.kind(), b.address, err)
 	}
 }
@@ -212,7 +213,7 @@ func (b *Broker) remove() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.process != nil {
-		b.process.kill()
+		b.process.Kill()
 	}
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/mqferry/mqferry/integration/process"
 )
 
 const kafkaVersion = "4.1.0"
@@ -23,7 +25,7 @@ type kafka struct{ settings []string }
 func (kafka) kind() string { return "kafka" }
 
 func (kafka) missing() error {
-	if !canStart {
+	if !process.Supported {
 		return fmt.Errorf("kafka: %w: brokers are started on Linux only", errMissing)
 	}
 	if _, err := exec.LookPath("java"); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mqferry/mqferry/integration/process"
 )
 
 const pingTimeout = 2 * time.Second
@@ -19,7 +21,7 @@ type redis struct{ arguments []string }
 func (redis) kind() string { return "redis" }
 
 func (redis) missing() error {
-	if !canStart {
+	if !process.Supported {
 		return fmt.Errorf("redis-server: %w: brokers are started on Linux only", errMissing)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
