@@ -1,0 +1,42 @@
+package redisstream
+
+import (
+	"fmt"
+	"strings"
+
+	redigo "github.com/gomodule/redigo/redis"
+
+	"github.com/mqferry/mqferry/handlers"
+)
+
+// classify gives the server's no to an XADD its class. The protocol's first word is the code; "ERR" is the code for all the rest. A code
+// that is not known here may come from a proxy in front of a server that is down, so it is nobody's fault.
+func classify(stream string, reply redigo.Error) error {
+	err := fmt.Errorf("add to stream %s: %w", stream, reply)
+	code, rest, _ := strings.Cut(string(reply), " ")
+	switch code {
+	case "OOM", "NOREPLICAS", "MISCONF":
+		return handlers.Full(err)
+	case "WRONGTYPE", "NOPERM":
+		return handlers.Unroutable(err)
+	case "ERR":
+		// The server reads no further after this one and hangs up: there is no code for it.
+		if strings.HasPrefix(rest, "Protocol error") {
+			return handlers.Permanent(err)
+		}
+		return handlers.Refused(err)
+	}
+	return handlers.Unavailable(err)
+}
+
+// sized reports whether every part of the message is one that the server would read.
+func sized(limit int64, stream string, fields []string, payload []byte) error {
+	largest := len(payload)
+	for _, f := range fields {
+		largest = max(largest, len(f))
+	}
+	if int64(largest) <= limit {
+		return nil
+	}
+	return handlers.Permanent(fmt.Errorf("add to stream %s: a field has %d bytes, the server's proto-max-bulk-len is %d", stream, largest, limit))
+}

@@ -1,0 +1,72 @@
+package redisstream
+
+import (
+	"github.com/mqferry/mqferry/handlers/record"
+)
+
+// The fields of an entry in the format of watermill-redisstream, beside record.IDKey.
+const (
+	metadataField = "metadata"
+	payloadField  = "payload"
+)
+
+// decode gives the record of an entry: in Watermill's format when it has just those fields, otherwise as an entry of any shape.
+func decode(source record.Source, id entryID, fields []string) *record.Record {
+	source.Position = id.String()
+	r := decodeWatermill(fields)
+	if r == nil {
+		r = record.UnfoldFields(fields)
+	}
+	r.Source = source
+	if r.ID == "" {
+		r.ID = record.DeriveID(source)
+	}
+	if r.Time.IsZero() {
+		r.Time = id.time()
+	}
+	return r
+}
+
+func decodeWatermill(fields []string) *record.Record {
+	if len(fields) < 4 || len(fields) > 6 {
+		return nil
+	}
+	var id, payload, metadata *string
+	for i := 0; i+1 < len(fields); i += 2 {
+		var at **string
+		switch fields[i] {
+		case record.IDKey:
+			at = &id
+		case payloadField:
+			at = &payload
+		case metadataField:
+			at = &metadata
+		default:
+			return nil
+		}
+		if *at != nil {
+			return nil
+		}
+		*at = &fields[i+1]
+	}
+	if id == nil || payload == nil {
+		return nil
+	}
+	var m map[string]string
+	if metadata != nil {
+		var ok bool
+		if m, ok = parseMap(*metadata); !ok {
+			return nil
+		}
+	}
+	return record.Unfold(*id, m, []byte(*payload))
+}
+
+// encode gives the fields of the entry for r: the payload apart, since it is bytes. Without a payload all are in fields.
+func encode(r *record.Record) (fields []string, payload []byte, hasPayload bool) {
+	if fields, ok := record.FoldFields(r); ok {
+		return fields, nil, false
+	}
+	metadata, payload := record.Fold(r)
+	return []string{record.IDKey, r.ID, metadataField, string(appendMap(nil, metadata))}, payload, true
+}
