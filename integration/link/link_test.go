@@ -93,16 +93,18 @@ func TestDelayAddsTheRoundTripTime(t *testing.T) {
 	l := open(t, echo)
 	l.Delay(100 * time.Millisecond)
 	conn := dial(t, l)
-	for range 3 {
+	fastest := time.Hour
+	for range 5 {
 		began := time.Now()
 		exchange(t, conn, "hello")
 		took := time.Since(began)
 		require.GreaterOrEqual(t, took, 100*time.Millisecond)
-		require.Less(t, took, 500*time.Millisecond)
+		fastest = min(fastest, took)
 	}
+	require.Less(t, fastest, 200*time.Millisecond)
 }
 
-// Had each write to wait for the one before it, the twenty would take 20 times 50 ms and more.
+// Had each write to wait for the one before it, the forty would take 40 times 100 ms and more.
 func TestDelayIsPipelined(t *testing.T) {
 	l := open(t, echo)
 	l.Delay(200 * time.Millisecond)
@@ -110,14 +112,14 @@ func TestDelayIsPipelined(t *testing.T) {
 	began := time.Now()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for range 20 {
+	for range 40 {
 		<-ticker.C // so that they are chunks of their own
 		_, err := conn.Write([]byte("x"))
 		require.NoError(t, err)
 	}
-	_, err := io.ReadFull(conn, make([]byte, 20))
+	_, err := io.ReadFull(conn, make([]byte, 40))
 	require.NoError(t, err)
-	require.Less(t, time.Since(began), time.Second)
+	require.Less(t, time.Since(began), 4*time.Second)
 }
 
 // numbers writes 8-byte numbers in order, so that the other side sees any byte that is lost, repeated or out of order.
@@ -172,23 +174,23 @@ func TestOrderIsKeptWhileTheDelayChanges(t *testing.T) {
 }
 
 func TestBandwidthLimitsEachDirection(t *testing.T) {
-	const size, rate = 256 << 10, 512 << 10
+	const size, rate = 1 << 20, 512 << 10
 	l := open(t, echo)
-	l.Bandwidth(rate)
 	conn := dial(t, l)
-	began := time.Now()
-	var sending sync.WaitGroup
-	sending.Go(func() { _ = numbers(conn, size) })
-	requireNumbers(t, conn, size)
-	took := time.Since(began)
-	sending.Wait()
-	require.GreaterOrEqual(t, took, 450*time.Millisecond)
-	// Both directions at once: one after the other would take a second.
-	require.Less(t, took, 950*time.Millisecond)
+	there := func() time.Duration {
+		began := time.Now()
+		var sending sync.WaitGroup
+		sending.Go(func() { _ = numbers(conn, size) })
+		requireNumbers(t, conn, size)
+		sending.Wait()
+		return time.Since(began)
+	}
+	l.Bandwidth(rate)
+	took := there()
+	require.GreaterOrEqual(t, took, 1900*time.Millisecond)
+	require.Less(t, took, 3800*time.Millisecond, "both directions at once: one after the other takes 4 s")
 	l.Bandwidth(0)
-	began = time.Now()
-	exchange(t, conn, string(make([]byte, 64<<10)))
-	require.Less(t, time.Since(began), 100*time.Millisecond)
+	require.Less(t, there(), 1900*time.Millisecond)
 }
 
 func TestCutBreaksConnectionsAndRefusesNewOnesUntilHealed(t *testing.T) {
@@ -207,19 +209,19 @@ func TestCutBreaksConnectionsAndRefusesNewOnesUntilHealed(t *testing.T) {
 func TestCutDropsWhatIsOnTheWay(t *testing.T) {
 	got := make(chan []byte, 1)
 	l := open(t, func(conn net.Conn) {
+		_, _ = io.CopyN(conn, conn, int64(len("arrived")))
 		text, _ := io.ReadAll(conn)
 		got <- text
 	})
 	conn := dial(t, l)
-	_, err := conn.Write([]byte("arrived"))
-	require.NoError(t, err)
+	exchange(t, conn, "arrived")
 	l.Delay(time.Hour)
-	// The first text is on its way without a delay: wait until the second can be told apart from it.
-	require.Eventually(t, func() bool { _, err := conn.Write([]byte("-")); return err == nil }, patience, time.Millisecond)
+	_, err := conn.Write([]byte("on the way"))
+	require.NoError(t, err)
 	l.Cut()
 	select {
 	case text := <-got:
-		require.NotContains(t, string(text), "-")
+		require.Empty(t, text)
 	case <-time.After(patience):
 		require.Fail(t, "the server still waits on the cut connection")
 	}
@@ -248,20 +250,31 @@ func TestStallHoldsBytesWithoutAResetAndHealDeliversThem(t *testing.T) {
 }
 
 func TestStallHoldsWhatIsOnTheWay(t *testing.T) {
-	l := open(t, echo)
-	conn, other := dial(t, l), dial(t, l)
-	l.Delay(400 * time.Millisecond)
-	_, err := conn.Write([]byte("held"))
-	require.NoError(t, err)
-	l.Delay(0)
-	for range 20 { // meanwhile the bytes enter the link
-		exchange(t, other, "x")
+	answered := make(chan struct{})
+	l := open(t, func(conn net.Conn) {
+		_, _ = io.ReadFull(conn, make([]byte, 1))
+		_, _ = conn.Write([]byte("held"))
+		_, _ = io.ReadFull(conn, make([]byte, 1))
+		close(answered)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	conn := dial(t, l)
+	// The second byte takes 50 ms longer one way, so that the answer is in the link when the server has that byte.
+	for _, delay := range []time.Duration{500 * time.Millisecond, 600 * time.Millisecond} {
+		l.Delay(delay)
+		_, err := conn.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	select {
+	case <-answered:
+	case <-time.After(patience):
+		require.Fail(t, "the server got nothing")
 	}
 	l.Stall()
 	requireSilent(t, conn, 500*time.Millisecond)
 	require.NoError(t, l.Heal())
 	answer := make([]byte, 4)
-	_, err = io.ReadFull(conn, answer)
+	_, err := io.ReadFull(conn, answer)
 	require.NoError(t, err)
 	require.Equal(t, "held", string(answer))
 }
@@ -323,6 +336,15 @@ func TestASlowReceiverHoldsTheSenderBack(t *testing.T) {
 	// The buffers of the kernel on both sides come on top of the 64 MiB.
 	err := numbers(conn, 256<<20)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// What a dead link takes is what the kernel's buffers hold, not what the link may have on the way.
+func TestAStallHoldsTheSenderBack(t *testing.T) {
+	l := open(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	l.Stall()
+	conn := dial(t, l)
+	require.NoError(t, conn.SetWriteDeadline(time.Now().Add(time.Second)))
+	require.ErrorIs(t, numbers(conn, 48<<20), os.ErrDeadlineExceeded)
 }
 
 func BenchmarkThroughputAt50ms(b *testing.B) {
