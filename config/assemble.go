@@ -155,7 +155,8 @@ func (a *assembly) dataCenter(e entry) {
 	for _, broker := range n.entries {
 		if a.brokers != nil && !slices.Contains(a.brokers, broker.name) {
 			a.bad = append(a.bad, spot(n))
-			a.errs = append(a.errs, n.errorAt(broker.line, broker.column, "broker %s is not known%s", quoted(broker.name), instead(broker.name, sorted(a.brokers))))
+			a.errs = append(a.errs, n.errorAt(broker.line, broker.column,
+				"broker %s is not known%s", quoted(broker.name), instead(broker.name, sorted(a.brokers))))
 			known = false
 		}
 	}

@@ -173,6 +173,7 @@ passwort: x
 client_id: bad
 hidden: x
 internal: x
+up: x
 `).Decode(&broker{})
 	want := []string{
 		`b.yml:2: text: is a list, not a single value`,
@@ -203,6 +204,7 @@ internal: x
 		`b.yml:23: client_id: "bad" is taken`,
 		`b.yml:24: unknown key "hidden"`,
 		`b.yml:25: unknown key "internal"`,
+		`b.yml:26: unknown key "up" (have: text, on,`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	require.Len(t, got, len(want), strings.Join(got, "\n"))
@@ -217,6 +219,10 @@ func TestValidateIsNotAskedAboutWhatCouldNotBeRead(t *testing.T) {
 	require.EqualError(t, err, `b.yml:1: unknown key "adress"; did you mean "address"? (have: address, password, linger)`)
 	err = raw(t, "address: [h:1]").Decode(&b)
 	require.EqualError(t, err, "b.yml:1: address: is a list, not a single value")
+	err = raw(t, "parts: {a: {port: x, name: bad}, b: {port: 13, nme: x}}").Decode(&broker{Parts: map[string]part{"b": {Port: 13}}})
+	require.EqualError(t, err, `b.yml:1: parts.a.port: "x" is not a whole number
+b.yml:1: parts.a.name: "bad" is taken
+b.yml:1: parts.b: unknown key "nme"; did you mean "name"? (have: port, name)`, "what Validate says of the whole may follow from a mistake in it")
 	err = raw(t, "linger: 1s").Decode(&b)
 	require.EqualError(t, err, `b.yml:1: address: "" is not host:port: missing port in address`, "a field that is not there is placed at its mapping")
 }
@@ -238,6 +244,13 @@ b.yml:4: whole: "${MQFERRY_TEST_CANARY}" is not a whole number`)
 	require.ErrorIs(t, err, cause)
 	err = r.At("client_id").Errorf("is not %s", canary)
 	require.EqualError(t, err, "b.yml:5: client_id: is not ${MQFERRY_TEST_CANARY}", "also at another place of the file")
+}
+
+func TestALongValueFromOutsideIsNotShownInPieces(t *testing.T) {
+	long := strings.Repeat(canary, 20)
+	r, err := config.ParseRaw("b.yml", []byte("whole: ${X}"), config.WithLookup(func(string) (string, bool) { return long, true }))
+	require.NoError(t, err)
+	require.EqualError(t, r.Decode(&broker{}), `b.yml:1: whole: "${X}" is not a whole number`)
 }
 
 func TestShortValuesFromOutsideDoNotGarbleMessages(t *testing.T) {
@@ -288,4 +301,7 @@ func TestJoinKeepsWhatIsAroundACause(t *testing.T) {
 	var all config.Errors
 	require.ErrorAs(t, err, &all)
 	require.Equal(t, config.Errors{first, wrapped, second, plain}, all)
+
+	both := fmt.Errorf("neither %w nor %w", plain, errors.New("other"))
+	require.Equal(t, config.Errors{both}, config.Join(both))
 }

@@ -278,6 +278,13 @@ func TestAnyBrokerIsAcceptedWhereNoneAreNamed(t *testing.T) {
 	require.Equal(t, "datacenters.here.nats", c.DataCenters[0].Options.Path())
 }
 
+func TestAMappingWinsOverWhatItMerges(t *testing.T) {
+	var b broker
+	r := raw(t, "any: {a: &a {x: 1, y: 1}, b: &b {y: 2, z: 2}}\nlabels: {<<: [*a, *b], x: own}")
+	require.NoError(t, r.Decode(&b))
+	require.Equal(t, map[string]string{"x": "own", "y": "1", "z": "2"}, b.Labels)
+}
+
 func TestAnAliasBombIsRefused(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")

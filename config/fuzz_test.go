@@ -10,7 +10,8 @@ import (
 	"github.com/mqferry/mqferry/config"
 )
 
-// FuzzLoad: no text makes the reader panic or lets an error show what is in the environment, and what is accepted is whole.
+// FuzzLoad is run for long with: go test -fuzz FuzzLoad -fuzzminimizetime 10x ./config
+// No text makes the reader panic or lets an error show what is in the environment, and what is accepted is whole.
 func FuzzLoad(f *testing.F) {
 	for _, folder := range []string{"testdata", "examples"} {
 		entries, err := os.ReadDir(folder)

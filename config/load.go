@@ -72,8 +72,8 @@ func Parse(name string, text []byte, options ...Option) (*Config, error) {
 	return l.config()
 }
 
-// ParseRaw reads one document that is not a whole configuration, for example the options of a broker in a test. Of the options only
-// WithLookup has an effect.
+// ParseRaw reads one document that is a mapping and not a whole configuration, for example the options of a broker in a test. Of the
+// options only WithLookup has an effect. The error is Errors.
 func ParseRaw(name string, text []byte, options ...Option) (Raw, error) {
 	l := newLoader(options)
 	l.add(name, text)

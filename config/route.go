@@ -94,12 +94,8 @@ func (n *node) over(defaults *node) *node {
 	}
 	entries := slices.Clone(n.entries)
 	for _, d := range defaults.entries {
-		at := slices.IndexFunc(entries, func(e entry) bool { return e.name == d.name })
-		switch {
-		case at < 0:
+		if n.child(d.name) == nil {
 			entries = append(entries, d)
-		case d.node.kind == mapping && entries[at].node.kind == mapping:
-			entries[at].node = entries[at].node.over(d.node)
 		}
 	}
 	return n.with(entries)

@@ -31,8 +31,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 			break
 		}
 	}
-	// Twenty digits are more than an int64 has; more would only make big.Rat work.
-	if number == "" || len(number) > 20 || strings.Trim(number, "0123456789.") != "" {
+	if number == "" || strings.Trim(number, "0123456789.") != "" {
 		return &textError{written, `is not a size; write for example "64MiB", "200kB" or "4096"`}
 	}
 	bytes, ok := new(big.Rat).SetString(number)
