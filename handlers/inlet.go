@@ -145,8 +145,12 @@ func (i *Inlet) pump() {
 	}
 }
 
+// end cancels the messages' contexts, except after a clean stop: then whoever still works on one may finish.
 func (i *Inlet) end() {
-	i.cancel()
+	if i.lane.State().Closed || !i.intake.isStopped() {
+		i.cancel()
+	}
+	i.lane.Close() // Gives back the memory of what was never sent.
 	i.budget.Remove()
 	i.intake.remove(i)
 	close(i.done)

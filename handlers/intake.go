@@ -31,11 +31,12 @@ type Intake struct {
 	urgent   chan struct{} // A window is full of it.
 	done     chan struct{} // Every lane has ended, and out is closed.
 
-	ctx     context.Context
-	mu      sync.Mutex
-	inlets  map[*Inlet]struct{}
-	stopped bool
-	pumps   sync.WaitGroup
+	ctx       context.Context
+	mu        sync.Mutex
+	inlets    map[*Inlet]struct{}
+	stopped   bool
+	abandoned bool
+	pumps     sync.WaitGroup
 
 	committing sync.Mutex // Held while a commit is under way: closing an inlet waits for it.
 }
@@ -70,7 +71,10 @@ func (in *Intake) Inlet(name string, hungry func()) *Inlet {
 	i.ctx, i.cancel = context.WithCancel(in.ctx)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.stopped {
+	switch {
+	case in.abandoned:
+		i.lane.Close()
+	case in.stopped:
 		i.lane.Stop()
 	}
 	in.inlets[i] = struct{}{}
@@ -97,13 +101,20 @@ func (in *Intake) stop() {
 	}()
 }
 
-// abandon gives up every lane at once.
+// abandon gives up every lane at once, and any that is opened later.
 func (in *Intake) abandon() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.abandoned = true
 	for i := range in.inlets {
 		i.lane.Close()
 	}
+}
+
+func (in *Intake) isStopped() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.stopped
 }
 
 func (in *Intake) lanes() map[string]lane.State {

@@ -75,7 +75,6 @@ func (s *Subscriber) run(fetching, life context.Context) {
 	s.fetch(fetching)
 	s.intake.stop()
 	<-s.intake.done
-	s.abort()
 	s.err = s.reader.Close()
 }
 
