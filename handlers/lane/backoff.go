@@ -14,11 +14,13 @@ type Backoff struct {
 
 // after is the pause after the n-th failure in a row, n counted from 1.
 func (b Backoff) after(n int) time.Duration {
+	if b.Initial <= 0 {
+		return 0
+	}
 	wait := b.Initial
 	for i := 1; i < n && wait < b.Max; i++ {
-		wait *= 2
+		wait += min(wait, b.Max-wait)
 	}
-	wait = min(wait, max(b.Max, b.Initial))
 	if wait <= 1 {
 		return wait
 	}
