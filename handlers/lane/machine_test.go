@@ -28,23 +28,25 @@ type machine struct {
 }
 
 func TestTheRulesHoldWhateverHappens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		rapid.SyncTest(t, func(t *rapid.T) {
-			m := newMachine(t)
-			t.Cleanup(m.closeAll)
-			for m.step = range m.pick("steps", maxSteps) {
-				m.move()
-			}
-			m.finish()
-		})
-	})
+	for range 3 {
+		rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, run) })
+	}
+}
+
+func run(t *rapid.T) {
+	m := newMachine(t)
+	t.Cleanup(m.closeAll)
+	for m.step = range m.pick("steps", maxSteps) {
+		m.move()
+	}
+	m.finish()
 }
 
 func newMachine(t *rapid.T) *machine {
 	m := &machine{T: t}
 	m.total = int64(50 + m.pick("budget", 950))
 	m.budget = lane.NewBudget(m.total)
-	for range 1 + m.pick("lanes", 3) {
+	for range 1 + m.pick("lanes", 5)/2 {
 		l := &laneModel{
 			total:    1 + m.total*int64(m.pick("part", 100))/100,
 			window:   1 + m.pick("window", 6),
@@ -191,6 +193,7 @@ func (m *machine) compare(l *laneModel) {
 	require.Equal(m, l.count(func(t *ticketModel) bool { return t.standing == pending }), s.OnWire)
 	require.Equal(m, l.count(func(t *ticketModel) bool { return t.fenced }) > 0, s.Held)
 	require.Equal(m, l.probing, s.Probing)
+	require.Equal(m, l.failures, s.Failures)
 	require.Equal(m, l.closed, s.Closed)
 	require.Equal(m, l.stopped, s.Stopped)
 	require.Equal(m, l.stopped && l.prefix >= l.cut && l.base == l.prefix, l.Drained())

@@ -35,7 +35,7 @@ type ticketModel struct {
 	arrived   bool // Its latest copy is at the destination.
 	rejected  bool // The destination has said no to its latest copy.
 	seen      bool // Some copy is at the destination.
-	mayFollow int  // Tickets up to this one may arrive before it: they were on the wire when it was refused, or its batch failed.
+	mayFollow int  // Tickets up to this one may arrive before it: they were on the wire when the lane was told that it was refused, or its batch failed.
 }
 
 // laneModel is what the rules say about one lane, written from the rules and not from the code: it looks at every ticket, every time.
@@ -108,6 +108,9 @@ func (l *laneModel) keepsTurn(t *ticketModel) bool {
 func (l *laneModel) resolve(t *ticketModel, o lane.Outcome) {
 	current := t.generation == l.generation
 	t.onWire = false
+	if t.rejected {
+		t.mayFollow = max(t.mayFollow, l.top())
+	}
 	switch o {
 	case lane.Confirmed:
 		if current {
@@ -117,7 +120,6 @@ func (l *laneModel) resolve(t *ticketModel, o lane.Outcome) {
 		return
 	case lane.Refused:
 		t.fenced, t.refused = true, true
-		t.mayFollow = max(t.mayFollow, l.top())
 	case lane.Failed:
 		t.fenced = t.refused
 		if current {
