@@ -135,9 +135,9 @@ func (b *Broker) Start(t testing.TB) {
 func (b *Broker) Link(t testing.TB) *link.Link {
 	t.Helper()
 	b.needStarted(t)
-	l, err := link.New(address(b.ports.link), address(b.software.behindLink(b.ports)))
+	l, err := b.NewLink()
 	if err != nil {
-		t.Fatalf("%s at %s: %v", b.software.kind(), b.address, err)
+		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
 	return l
