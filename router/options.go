@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
@@ -68,30 +70,29 @@ func hostname() string {
 // Load reads a configuration from files and folders, and checks everything that can be checked without a network, the brokers' own options
 // included. All mistakes are reported at once.
 func Load(paths []string, opts ...Option) (*config.Config, error) {
-	return load(opts, func(known config.Option) (*config.Config, error) { return config.Load(paths, known) })
-}
-
-// Parse is Load for a text that is not in a file; name stands for the file in errors.
-func Parse(name string, text []byte, opts ...Option) (*config.Config, error) {
-	return load(opts, func(known config.Option) (*config.Config, error) { return config.Parse(name, text, known) })
-}
-
-func load(opts []Option, read func(config.Option) (*config.Config, error)) (*config.Config, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(o.brokers))
-	for name := range o.brokers {
-		names = append(names, name)
-	}
-	cfg, err := read(config.WithBrokers(names...))
-	if cfg == nil {
+	return config.Load(paths, o.checks()...)
+}
+
+// Parse is Load for a text that is not in a file; name stands for the file in errors.
+func Parse(name string, text []byte, opts ...Option) (*config.Config, error) {
+	o, err := newOptions(opts)
+	if err != nil {
 		return nil, err
 	}
-	_, planErr := newPlan(cfg, o.brokers)
-	if err := config.Join(err, planErr); err != nil {
-		return nil, err
+	return config.Parse(name, text, o.checks()...)
+}
+
+// checks lets the config reader report what the brokers find in the same run.
+func (o *options) checks() []config.Option {
+	return []config.Option{
+		config.WithBrokers(slices.Collect(maps.Keys(o.brokers))...),
+		config.WithCheck(func(cfg *config.Config) error {
+			_, err := newPlan(cfg, o.brokers)
+			return err
+		}),
 	}
-	return cfg, nil
 }
