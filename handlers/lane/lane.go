@@ -100,11 +100,12 @@ func (l *Lane) Settled() uint64 {
 func (l *Lane) Committed(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	n = min(n, l.prefix)
+	if l.closed || l.base >= n {
 		return
 	}
 	var freed int64
-	for l.base < min(n, l.prefix) {
+	for l.base < n {
 		freed += l.tickets.pop().size
 		l.base++
 	}

@@ -78,5 +78,8 @@ func TestProgressAndRoomAreSignalled(t *testing.T) {
 		<-s.Signal()
 		s.Committed(2)
 		require.Len(s, s.Signal(), 1)
+		<-s.Signal()
+		s.Committed(2)
+		require.Empty(s, s.Signal(), "that is known already: a reader who commits on each signal must not spin")
 	})
 }
