@@ -15,6 +15,7 @@ type Health struct {
 	up    bool
 	since time.Time
 	err   error
+	no    error
 }
 
 // NewHealth makes the health of an end, not up yet. A nil logger is silent.
@@ -61,4 +62,21 @@ func (h *Health) State() (up bool, since time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.up, h.since, h.err
+}
+
+// Refused notes that the broker is there and said no to a message. It does not log: the router that emits the message again does.
+func (h *Health) Refused(err error) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.no = err
+}
+
+// Refusal is the last no that the broker said to a message, or nil.
+func (h *Health) Refusal() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.no
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -56,10 +57,8 @@ func (r *Relay) Handle(msg *message.Message) error {
 // neighbours with it.
 func (r *Relay) publish(msg *message.Message) error {
 	ctx := msg.Context()
-	if ctx.Done() != nil {
-		msg.SetContext(context.WithoutCancel(ctx))
-		defer msg.SetContext(ctx)
-	}
+	msg.SetContext(&detached{ctx})
+	defer msg.SetContext(ctx)
 	d := r.destination
 	err := r.publisher.Publish(d.Topic, msg)
 	if err == nil {
@@ -73,6 +72,13 @@ func (r *Relay) publish(msg *message.Message) error {
 	return fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
 }
 
+// detached is context.WithoutCancel, without the allocation that each of its Value calls makes.
+type detached struct{ context.Context }
+
+func (*detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (*detached) Done() <-chan struct{}                   { return nil }
+func (*detached) Err() error                              { return nil }
+
 // resolve tells the lane what a publisher has not told it yet, and reports whether to try again.
 func (r *Relay) resolve(ticket *lane.Ticket, err error) (again bool) {
 	ticket.Resolve(outcomeOf(err))
@@ -85,6 +91,7 @@ func (r *Relay) resolve(ticket *lane.Ticket, err error) (again bool) {
 	switch ClassOf(err) {
 	case ClassRefused, ClassPermanent:
 		r.destination.Meter.Refused.Add(1)
+		r.destination.Health.Refused(err)
 		return false
 	case ClassFull, ClassUnroutable:
 		r.destination.Meter.Refused.Add(1)

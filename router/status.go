@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mqferry/mqferry/handlers"
@@ -19,8 +21,11 @@ const (
 	Stopped  Phase = "stopped"
 )
 
-// stallAfter is how long a lane may have messages and settle none before its route counts as stalled.
-const stallAfter = 30 * time.Second
+// How long a lane may have messages and settle none before its route counts as stalled: in general, and when a message was refused.
+const (
+	stallAfter = 30 * time.Second
+	heldAfter  = 2 * time.Second
+)
 
 // Status is what a route is doing.
 type Status struct {
@@ -38,6 +43,8 @@ type End struct {
 	Up    bool
 	Since time.Time // Since when it is up, or down.
 	Error error     // The last one, while it is down.
+	// Refusal is the last no that the broker said to a message. It tells what holds a lane, if one is held.
+	Refusal error
 }
 
 // InFlight counts the messages that were fetched and are not yet acked at the source.
@@ -60,9 +67,15 @@ func (s Status) Trouble() string {
 	case !s.Source.Up:
 		return fmt.Sprintf("source %s is down%s", s.From, because(s.Source.Error))
 	}
-	for name, l := range s.Lanes {
-		if l.Unsettled > 0 && time.Since(l.Since) > stallAfter {
-			return fmt.Sprintf("lane %q is stalled: its %d messages have not moved for %v", name, l.Unsettled, time.Since(l.Since).Round(time.Second))
+	for _, name := range slices.Sorted(maps.Keys(s.Lanes)) {
+		l := s.Lanes[name]
+		still := time.Since(l.Since)
+		switch {
+		case l.Unsettled == 0:
+		case l.Held && still > heldAfter:
+			return fmt.Sprintf("lane %q is held by a message that was refused, %d wait%s", name, l.Unsettled, because(s.Destination.Refusal))
+		case still > stallAfter:
+			return fmt.Sprintf("lane %q is stalled: its %d messages have not moved for %v", name, l.Unsettled, still.Round(time.Second))
 		}
 	}
 	return ""
@@ -120,5 +133,5 @@ func endOf(own *handlers.Health, shared *site, phase Phase) End {
 		h = shared.health
 	}
 	up, since, err := h.State()
-	return End{Up: up, Since: since, Error: err}
+	return End{Up: up, Since: since, Error: err, Refusal: h.Refusal()}
 }
