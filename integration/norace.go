@@ -1,0 +1,5 @@
+//go:build !race
+
+package integration
+
+func raceFlags() []string { return nil }
