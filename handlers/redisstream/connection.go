@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	redigo "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mqferry/mqferry/handlers"
 )
@@ -31,6 +32,7 @@ type connection struct {
 
 // Open connects to the server and asks for a sign of life. It fails with an unavailable error when none comes.
 func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connection[SourceConfig, DestinationConfig], error) {
+	logging.Disable() // It is one for the process, and repeats on stderr the errors that come back to us anyway.
 	conn := &connection{config: c, settings: s}
 	conn.client = redis.NewClient(conn.options(2))
 	if err := conn.client.Ping(ctx).Err(); err != nil {

@@ -179,13 +179,13 @@ func (p *pipe) next(spare []pending) (batch []pending, ask bool) {
 func (p *pipe) unanswered() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.sent) > 0 || p.again || p.asking > 0
+	return len(p.sent)+len(p.stored) > 0
 }
 
 func (p *pipe) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.appended)+len(p.sent) == 0 && !p.again
+	return len(p.appended)+len(p.sent)+len(p.stored) == 0
 }
 
 // fail tells the lanes of everything appended, sent and stored, lowest first, until there is nothing more. What is appended meanwhile
