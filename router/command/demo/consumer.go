@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	group     = "shop"
 	readCount = 1000
 	readBlock = 100 * time.Millisecond
 	// payloadField is where Watermill's Redis Streams package, and so every application that uses it, has the message.
@@ -34,30 +35,33 @@ func newConsumer(w *world, books *ledger.Ledger) *consumer {
 // run reads until last is closed and nothing is left to read.
 func (c *consumer) run(ctx context.Context, last <-chan struct{}) error {
 	defer func() { _ = c.client.Close() }()
-	for position := "0"; ; {
+	if err := c.client.XGroupCreateMkStream(ctx, topic, group, "0").Err(); err != nil {
+		return fmt.Errorf("consumer in frankfurt: %w", err)
+	}
+	for {
 		ending := closed(last)
-		entries, err := c.read(ctx, position)
+		entries, err := c.read(ctx)
 		switch {
 		case err != nil:
 			return fmt.Errorf("consumer in frankfurt: %w", err)
 		case len(entries) == 0 && ending:
 			return nil
-		case len(entries) == 0:
-			continue
 		}
 		for _, e := range entries {
 			c.take(e)
 		}
-		position = entries[len(entries)-1].ID
-		// What was read is not needed any more, and a demo may run for days.
-		if err := c.client.XTrimMinID(ctx, topic, position).Err(); err != nil {
-			return fmt.Errorf("consumer in frankfurt: trim the stream: %w", err)
-		}
 	}
 }
 
-func (c *consumer) read(ctx context.Context, position string) ([]redis.XMessage, error) {
-	streams, err := c.client.XRead(ctx, &redis.XReadArgs{Streams: []string{topic}, ID: position, Count: readCount, Block: readBlock}).Result()
+// read waits a little for the next entries. A crash would lose what it returned, and a demo that crashes has shown enough.
+func (c *consumer) read(ctx context.Context) ([]redis.XMessage, error) {
+	// A demo may run for days. What is kept is twice what can be unread.
+	if err := c.client.XTrimMaxLen(ctx, topic, 2*maxBehind).Err(); err != nil {
+		return nil, err
+	}
+	streams, err := c.client.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: group, Consumer: group, Streams: []string{topic, ">"}, Count: readCount, Block: readBlock, NoAck: true,
+	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}

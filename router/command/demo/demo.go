@@ -84,15 +84,16 @@ func (d *demo) build() error {
 
 // introduce says what is about to be seen.
 func (d *demo) introduce() {
-	d.screen.say("Two data centers in this process, on real ports, and mqferry between them with this configuration:\n")
+	d.screen.say("Two data centers in this process, on real ports, and mqferry between them:\n")
 	for line := range strings.Lines(d.world.config()) {
-		d.screen.say("  %s", strings.TrimSuffix(line, "\n"))
+		d.screen.say("%s", strings.TrimRight("  "+line, " \n"))
 	}
 	end := "until Ctrl-C"
 	if d.options.For > 0 {
 		end = fmt.Sprintf("for %v", d.options.For)
 	}
-	d.screen.say("\nOrders are produced in shanghai, %s a second, %s. The link to frankfurt takes %v there and back.", grouped(d.options.Rate), end, roundTrip)
+	d.screen.say("\nIn shanghai, %s orders a second are produced, %s.", grouped(d.options.Rate), end)
+	d.screen.say("The link to frankfurt takes %v there and back, and will go dead for a moment.", roundTrip)
 	d.screen.say("Health and metrics: http://%s/\n", d.world.admin.Addr())
 }
 
@@ -113,12 +114,12 @@ func (d *demo) run(ctx context.Context) {
 	if !d.await(drainTimeout, d.arrived) {
 		d.fail(fmt.Errorf("not everything has arrived within %v%s", drainTimeout, d.trouble()))
 	}
+	close(over)
+	around.Wait()
 	stopRouter()
 	routing.Wait()
 	close(read)
 	consuming.Wait()
-	close(over)
-	around.Wait()
 }
 
 // produce ends when the producer and the outages have ended.

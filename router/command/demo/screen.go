@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// columns is how wide the line of progress may be on a terminal.
+const columns = 79
+
 // screen is where the demo tells what happens: lines that stay, and one line of progress. Safe for concurrent use.
 type screen struct {
 	out      io.Writer
@@ -39,6 +42,10 @@ func (s *screen) progress(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.terminal {
+		// A line that wraps could not be written over.
+		if shown := []rune(line); len(shown) >= columns {
+			line = string(shown[:columns-1]) + "…"
+		}
 		fmt.Fprint(s.out, "\r", line, "\x1b[K")
 		return
 	}
