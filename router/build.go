@@ -37,9 +37,12 @@ func (r *route) build(from, to handlers.Conn) (_ *assembly, err error) {
 		}
 	}()
 	if a.publisher, err = to.Publisher(destination, r.plan.destination); err != nil {
+		r.destinationHealth.Down(err)
 		return nil, fmt.Errorf("route %q: publisher of %s: %w", r.plan.Name, r.plan.To.DataCenter, err)
 	}
+	r.destinationHealth.Up()
 	if a.subscriber, err = from.Subscriber(source, r.plan.source); err != nil {
+		r.sourceHealth.Down(err)
 		return nil, fmt.Errorf("route %q: subscriber of %s: %w", r.plan.Name, r.plan.From.DataCenter, err)
 	}
 	if a.watermill, err = r.watermill(a, destination); err != nil {

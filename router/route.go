@@ -48,7 +48,6 @@ func (r *route) run(ctx context.Context) error {
 			return err
 		}
 		r.meter.Restarts.Add(1)
-		r.sourceHealth.Down(err)
 		r.logger.Error("the route ended by itself, starting it again", "error", err)
 		pause(ctx, backoff.After(n))
 	}
@@ -60,7 +59,6 @@ func (r *route) once(ctx context.Context, from, to handlers.Conn) error {
 	if err != nil {
 		return err
 	}
-	r.destinationHealth.Up()
 	if l, ok := a.subscriber.(laned); ok {
 		r.setPhase(Running, l.Lanes)
 	} else {

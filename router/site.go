@@ -66,6 +66,15 @@ func (s *site) wait(ctx context.Context) (handlers.Conn, error) {
 	}
 }
 
+func (s *site) isOpen() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *site) close() error {
 	if s.conn == nil {
 		return nil

@@ -118,7 +118,7 @@ func (r *route) status() Status {
 		From:  r.plan.From.DataCenter + "/" + r.plan.From.Topic,
 		To:    r.plan.To.DataCenter + "/" + r.plan.To.Topic,
 		Phase: phase, Meter: r.meter,
-		Source: endOf(r.sourceHealth, r.from, phase), Destination: endOf(r.destinationHealth, r.to, phase),
+		Source: endOf(r.sourceHealth, r.from), Destination: endOf(r.destinationHealth, r.to),
 	}
 	if lanes != nil {
 		s.Lanes = lanes()
@@ -126,11 +126,11 @@ func (r *route) status() Status {
 	return s
 }
 
-// endOf is the route's own view of a broker; while the route has not begun, that of the connection it waits for.
-func endOf(own *handlers.Health, shared *site, phase Phase) End {
-	h := own
-	if phase == Waiting {
-		h = shared.health
+// endOf is the route's own view of a broker; while it waits for the connection, that of the connection.
+func endOf(own *handlers.Health, shared *site) End {
+	h := shared.health
+	if shared.isOpen() {
+		h = own
 	}
 	up, since, err := h.State()
 	return End{Up: up, Since: since, Error: err, Refusal: h.Refusal()}
