@@ -164,10 +164,10 @@ func TestARedisCanBeLinked(t *testing.T) {
 	require.NoError(t, client.Ping(deadline(t, 5*time.Second)).Err())
 }
 
-// The other side of the next two tests: run alone, in a process of its own.
+// The other side of the tests below: run alone, in a process of its own.
 func TestHelperProcess(t *testing.T) {
 	switch os.Getenv("MQFERRY_TEST_HELPER") {
-	case "missing":
+	case "shared":
 		brokers.Redis(t, "a")
 	case "crash":
 		_, _ = os.Stdout.WriteString("address=" + brokers.Redis(t, "a").Address() + "\n")
@@ -179,13 +179,14 @@ func TestHelperProcess(t *testing.T) {
 
 func helper(t *testing.T, environment ...string) *exec.Cmd {
 	t.Helper()
+	environment = append([]string{"TMPDIR=" + t.TempDir()}, environment...)
 	command := exec.CommandContext(deadline(t, time.Minute), os.Args[0], "-test.run=^TestHelperProcess$", "-test.v")
-	command.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir()), environment...)
+	command.Env = append(os.Environ(), environment...)
 	return command
 }
 
 func TestAMissingBrokerSkipsTheTestUnlessItIsRequired(t *testing.T) {
-	missing := []string{"MQFERRY_TEST_HELPER=missing", "MQFERRY_TEST_REDIS_A=", "PATH=/nonexistent"}
+	missing := []string{"MQFERRY_TEST_HELPER=shared", "MQFERRY_TEST_REDIS_A=", "PATH=/nonexistent"}
 	output, err := helper(t, append(missing, brokers.RequireVariable+"=")...).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "--- SKIP")
@@ -201,9 +202,20 @@ func TestAMissingBrokerSkipsTheTestUnlessItIsRequired(t *testing.T) {
 func TestAnAddressFromTheEnvironmentIsTakenInsteadOfStarting(t *testing.T) {
 	b := brokers.RedisOwn(t)
 	address := "MQFERRY_TEST_REDIS_A=" + b.Address()
-	output, err := helper(t, "MQFERRY_TEST_HELPER=missing", address, "PATH=/nonexistent").CombinedOutput()
+	output, err := helper(t, "MQFERRY_TEST_HELPER=shared", address, "PATH=/nonexistent").CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "--- PASS")
+}
+
+func TestTheDataOfASharedBrokerIsDeletedInTheEnd(t *testing.T) {
+	brokers.RedisOwn(t) // skips where none is installed
+	dir := t.TempDir()
+	output, err := helper(t, "MQFERRY_TEST_HELPER=shared", "MQFERRY_TEST_REDIS_A=", "TMPDIR="+dir).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "--- PASS")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestACrashedTestLeavesNoBrokerBehind(t *testing.T) {
