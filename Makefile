@@ -21,8 +21,10 @@ lint:
 ci:
 	bash .ci/run
 
+# The Go benchmarks of each package, then the figures of the README beside MirrorMaker 2 (needs the brokers).
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+	go run ./integration/bench
 
 demo:
 	go run . demo
