@@ -156,7 +156,7 @@ func (d *domain) giveUp() error {
 	if d.publisher.closed {
 		return handlers.Unavailable(errClosed)
 	}
-	return handlers.Unroutable(fmt.Errorf("topic %q: %w", d.topic.name, errNoTopic))
+	return handlers.Unavailable(fmt.Errorf("topic %q: %w", d.topic.name, errNoTopic))
 }
 
 // judge looks at what came back.
@@ -179,7 +179,8 @@ func (d *domain) judge(out *outbox) {
 			d.publisher.catalog.forget(d.topic)
 			d.publisher.replace()
 		}
-		d.fail(classify(cause), out)
+		// Never as refused, whatever the cause: every refused message would be a fence of its own, and come alone afterwards.
+		d.fail(handlers.Unavailable(cause), out)
 	}
 }
 

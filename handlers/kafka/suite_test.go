@@ -56,7 +56,11 @@ func runSuite(t *testing.T, address string, p brokertest.Promises) {
 			return conn
 		},
 		Source: source, Destination: destination,
-		Promises:   p,
-		Background: []goleak.Option{goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*group).manage")},
+		Promises: p,
+		Background: []goleak.Option{
+			goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*group).manage"),
+			goleak.IgnoreAnyFunction("github.com/mqferry/mqferry/integration/link.(*Link).accept"),
+			goleak.IgnoreAnyFunction("github.com/mqferry/mqferry/integration/link.(*connection).run"),
+		},
 	})
 }
