@@ -29,13 +29,14 @@ type route struct {
 	arrive   handlers.Destination
 	options  memory.DestinationConfig
 	broker   handlers.Broker
+	patience time.Duration
 }
 
 func newRoute(t testing.TB) *route {
 	store := memory.New()
 	_, _, options := memory.DefaultConfig()
 	return &route{
-		TB: t, from: store.Site("a"), to: store.Site("b"), broker: store.Broker(), options: options,
+		TB: t, from: store.Site("a"), to: store.Site("b"), broker: store.Broker(), options: options, patience: patience,
 		source: handlers.Source{
 			Route: "r", DataCenter: "a", Topic: "in", Group: "g", Window: 256,
 			Backoff: lane.Backoff{Initial: time.Millisecond, Max: 10 * time.Millisecond},
@@ -110,7 +111,7 @@ func (r *route) position(lane int) int { return r.from.Committed(r.source.Topic,
 
 func (r *route) await(s *memory.Site, reached func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience)
 	defer cancel()
 	require.NoError(r, s.Await(ctx, reached), "position %d, arrived %d", r.position(0), r.to.Count("out"))
 }

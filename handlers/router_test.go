@@ -19,9 +19,13 @@ import (
 // run starts a Watermill router that hands the route's messages to handle, and returns what stops it cleanly.
 func (r *route) run(handle message.NoPublishHandlerFunc) (stop func()) {
 	r.Helper()
+	return r.runWith(r.subscriber(), handle)
+}
+
+func (r *route) runWith(s *handlers.Subscriber, handle message.NoPublishHandlerFunc) (stop func()) {
+	r.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: patience}, watermill.NopLogger{})
 	require.NoError(r, err)
-	s := r.subscriber()
 	router.AddConsumerHandler("r", r.source.Topic, s, handle)
 	ended := start(func() error { return router.Run(context.Background()) })
 	done(r, router.Running())
