@@ -60,17 +60,16 @@ func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.M
 		return nil, errSubscribed
 	}
 	s.subscribed = true
-	values := context.WithoutCancel(ctx)
 	fetching, stop := context.WithCancel(ctx)
-	life, abort := context.WithCancel(values)
+	life, abort := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop, s.abort = stop, abort
 	s.intake.start(life)
-	go s.run(fetching, life)
+	go s.run(fetching)
 	return s.intake.out, nil
 }
 
 // run fetches until the intake is stopped, waits until the lanes are empty, and closes the reader.
-func (s *Subscriber) run(fetching, life context.Context) {
+func (s *Subscriber) run(fetching context.Context) {
 	defer close(s.closed)
 	s.fetch(fetching)
 	s.intake.stop()
