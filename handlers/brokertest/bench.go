@@ -30,10 +30,11 @@ type bench struct {
 
 func newBench(t *testing.T, s Suite) *bench {
 	t.Helper()
-	b := &bench{T: t, suite: s, topic: fmt.Sprintf("brokertest-%08x", rand.Uint32()), group: "brokertest", meter: &handlers.Meter{}}
+	b := &bench{T: t, suite: s, topic: fmt.Sprintf("brokertest-%08x", rand.Uint32()), meter: &handlers.Meter{}}
 	if s.Topic != nil {
 		b.topic = s.Topic(t)
 	}
+	b.group = b.topic + "-group"
 	t.Cleanup(b.closeAll)
 	return b
 }
