@@ -85,6 +85,9 @@ func TestARouterInBetweenLosesAndReordersNothing(t *testing.T) {
 			require.EqualValues(t, lanes*each, r.source.Meter.Fetched.Load())
 			require.EqualValues(t, 2, r.source.Meter.CommitFails.Load())
 			require.Positive(t, r.arrive.Meter.Failed.Load(), "the faults did not happen")
+			if !refusals {
+				require.Zero(t, r.source.Meter.Nacked.Load(), "a failure on the way was unwound through the chain")
+			}
 			for lane := range lanes {
 				got := firsts(r.arrivals(strconv.Itoa(lane)))
 				if refusals {
