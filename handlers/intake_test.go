@@ -101,6 +101,28 @@ func TestNothingIsCommittedForALaneThatWasLost(t *testing.T) {
 	lost.Close()
 }
 
+func TestWhatWasSettledButNotCommittedWhenALaneWasLostStaysSo(t *testing.T) {
+	r := newRoute(t)
+	var works atomic.Bool
+	s := script{commit: func([]handlers.Settled) error {
+		if !works.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	}}
+	_, in, messages := r.scripted(&s)
+	lost, kept := in.Inlet("lost", nil), in.Inlet("kept", nil)
+	lost.Offer(records(0, 1, 0)...)
+	r.receive(messages, 1)[0].Ack()
+	eventually(t, func() bool { return r.source.Meter.CommitFails.Load() > 0 })
+	kept.Offer(records(0, 1, 0)...)
+	r.receive(messages, 1)[0].Ack()
+	lost.Close()
+	works.Store(true)
+	eventually(t, func() bool { return s.position("kept") == 1 })
+	require.Zero(t, s.position("lost"))
+}
+
 func TestCloseWaitsForACommitThatIsUnderWay(t *testing.T) {
 	r := newRoute(t)
 	reached, release := make(chan struct{}), make(chan struct{})
