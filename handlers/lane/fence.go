@@ -2,11 +2,9 @@ package lane
 
 import "time"
 
-// breakGeneration ends the generation after a failure on the way: from now on there is one probe at a time.
+// breakGeneration ends the generation after a failure on the way: from now on, and after what is pending, there is one probe at a time.
 func (l *Lane) breakGeneration() {
 	l.generation++
-	l.draining += l.pending
-	l.pending = 0
 	l.probing = true
 	l.pause()
 }

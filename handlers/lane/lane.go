@@ -34,8 +34,7 @@ type Lane struct {
 
 	generation uint64
 	probing    bool // One at a time, until one sent in this generation is confirmed.
-	pending    int  // Pending in this generation.
-	draining   int  // Pending in an earlier generation.
+	pending    int  // Handed over, outcome unknown; while probing, what is left of an earlier generation counts too.
 	fence      uint64
 	fenced     int
 
@@ -175,7 +174,7 @@ func (l *Lane) State() State {
 		InFlight:  int(l.next - l.base),
 		Unsettled: int(l.next - l.prefix),
 		Since:     l.moved,
-		OnWire:    l.pending + l.draining,
+		OnWire:    l.pending,
 		Probing:   l.probing,
 		Held:      l.fenced > 0,
 		Failures:  l.failures,
@@ -191,9 +190,7 @@ func (l *Lane) mayEnter(t *Ticket) bool {
 		return false
 	case l.fence < t.number:
 		return false
-	case l.probing && l.pending+l.draining > 0:
-		return false
-	case l.settings.Strict && l.pending > 0:
+	case (l.probing || l.settings.Strict) && l.pending > 0:
 		return false
 	}
 	return l.notBefore.IsZero() || !time.Now().Before(l.notBefore)

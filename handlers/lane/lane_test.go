@@ -134,6 +134,29 @@ func TestAPublisherThatNeverEnqueuesGivesTheTurnOnWithTheOutcome(t *testing.T) {
 	})
 }
 
+func TestOnlyWhoHasTheTurnIsHandedOver(t *testing.T) {
+	tell(t, lane.Settings{}, 1, func(s *story) {
+		require.False(s, s.hand(0), "it has not entered")
+		s.send(0)
+		require.False(s, s.hand(0), "it was handed over already")
+		s.resolve(lane.Confirmed, 0)
+		require.False(s, s.hand(0), "it is settled")
+		require.Zero(s, s.State().OnWire)
+	})
+}
+
+func TestAHandOverThatFailedIsNoFailureOnTheWay(t *testing.T) {
+	tell(t, lane.Settings{}, 2, func(s *story) {
+		s.send(0)
+		s.enter(1)
+		s.wantReturned(1, nil)
+		s.resolve(lane.Refused, 0)
+		require.False(s, s.hand(1))
+		s.resolve(lane.Failed, 1) // The relay says so about a turn that was lost.
+		require.Zero(s, s.State().Failures)
+	})
+}
+
 func TestStrictKeepsOneMessageOnTheWire(t *testing.T) {
 	tell(t, lane.Settings{Strict: true}, 2, func(s *story) {
 		s.send(0)

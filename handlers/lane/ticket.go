@@ -44,9 +44,6 @@ func (t *Ticket) Number() uint64 { return t.number }
 func (t *Ticket) Outcome() Outcome {
 	t.lane.mu.Lock()
 	defer t.lane.mu.Unlock()
-	if t.state != settled {
-		return Unsettled
-	}
 	return t.outcome
 }
 
@@ -86,7 +83,6 @@ func (t *Ticket) Enqueue(put func()) bool {
 	}
 	if l.closed || t.generation != l.generation || l.fence < t.number {
 		l.back(t)
-		l.wakeTurn()
 		return false
 	}
 	put()
@@ -108,7 +104,7 @@ func (t *Ticket) Resolve(o Outcome) {
 	}
 	current := t.generation == l.generation
 	if t.state == pending {
-		l.unpend(current)
+		l.pending--
 	}
 	switch o {
 	case Confirmed:
@@ -202,14 +198,6 @@ func (t *Ticket) Cancelled() bool {
 	t.lane.mu.Lock()
 	defer t.lane.mu.Unlock()
 	return t.state != settled && t.lane.cancelled(t)
-}
-
-func (l *Lane) unpend(current bool) {
-	if current {
-		l.pending--
-		return
-	}
-	l.draining--
 }
 
 // freeIfClosed gives the memory of a ticket back that kept it over the lane's close.
