@@ -105,7 +105,10 @@ func (p *publisher) run() {
 func (p *publisher) answerAll() {
 	for {
 		batch := p.take()
-		if len(batch) == 0 || p.isClosing() {
+		switch {
+		case len(batch) == 0:
+			return
+		case p.isClosing():
 			p.fail(batch, handlers.Unavailable(errClosed))
 			return
 		}
