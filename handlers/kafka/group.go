@@ -45,10 +45,11 @@ func (r *reader) join(ctx context.Context, in *handlers.Intake) (*kgo.Client, er
 }
 
 func (r *reader) options(in *handlers.Intake, partitions int) []kgo.Opt {
-	all, one := fetchBytes(r.source.Bytes, partitions)
+	r.appetite = newAppetite(r.source.Bytes, partitions)
+	all, one := r.appetite.limits()
 	session := time.Duration(r.config.SessionTimeout)
 	options := []kgo.Opt{
-		kgo.WithHooks(r.hooks),
+		kgo.WithHooks(r.hooks, r.appetite),
 		kgo.ConsumerGroup(r.source.Group),
 		kgo.ConsumeTopics(r.source.Topic),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -208,16 +209,6 @@ func (r *reader) beginAnew(_ context.Context, offsets map[string]map[int32]kgo.O
 		r.source.Logger.Warn("the source topic was deleted and made again: it is read from its beginning", "topic", r.source.Topic)
 	}
 	return offsets, nil
-}
-
-// concurrentFetches is how many answers to fetches the client holds at most.
-const concurrentFetches = 2
-
-// fetchBytes divides a quarter of the route's bytes: half for the answers in the client, half for what the lanes were offered.
-func fetchBytes(routeBytes int64, partitions int) (all, one int32) {
-	quarter := max(routeBytes/4, 256<<10)
-	total := min(quarter/2/concurrentFetches, 16<<20)
-	return int32(total), int32(max(total/2/int64(max(partitions, 1)), min(total, 64<<10)))
 }
 
 // laneBytes is how much a lane may have been offered before it is paused. The lock is held.

@@ -31,11 +31,12 @@ var errRecreated = errors.New("the source topic was deleted, and perhaps made ag
 // reader is a member of a consumer group: each partition that it is given is a lane. The client stays in the group from the first
 // Fetch until Close, so that lanes can be emptied and committed after Fetch has ended.
 type reader struct {
-	conn   *Connection
-	source handlers.Source
-	config SourceConfig
-	hooks  *hooks
-	gone   atomic.Bool // The topic was deleted: nothing of it can be committed any more.
+	conn     *Connection
+	source   handlers.Source
+	config   SourceConfig
+	hooks    *hooks
+	appetite *appetite   // Of the client; used by Fetch alone.
+	gone     atomic.Bool // The topic was deleted: nothing of it can be committed any more.
 
 	mu      sync.Mutex
 	client  *kgo.Client
@@ -88,6 +89,7 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 		if poll.Err() == nil {
 			r.source.Health.Up()
 		}
+		r.appetite.adjust(client)
 		r.offer(client, fetches)
 		r.turnstile.leave()
 		err := r.complaint(fetches)
