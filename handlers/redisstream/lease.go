@@ -44,7 +44,7 @@ func (r *reader) leaseKey() string {
 
 // acquire gets or renews the lease; previous is who had it last, "" when nobody knows.
 func (r *reader) acquire(ctx context.Context) (won bool, previous string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, min(answerTimeout, max(time.Second, time.Duration(r.options.Lease)/3)))
 	defer cancel()
 	reply, err := r.client.Eval(ctx, leaseScript, []string{r.leaseKey()},
 		r.consumer, time.Duration(r.options.Lease).Milliseconds(), leaseMemory.Milliseconds()).Slice()
@@ -184,7 +184,7 @@ func (r *reader) release() {
 	if !r.leads() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = r.client.Eval(ctx, releaseScript, []string{r.leaseKey()}, r.consumer).Err()
 }
