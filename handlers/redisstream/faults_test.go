@@ -185,18 +185,30 @@ func TestOneMessageTooLargeAmongManyLeavesTheOthersAlone(t *testing.T) {
 		if i == 50 {
 			payload = strings.Repeat("x", 2<<20)
 		}
-		go func() { results <- p.Publish(w.out, message.NewMessage("id", []byte(payload))) }()
+		go func() {
+			for {
+				err := p.Publish(w.out, message.NewMessage("id", []byte(payload)))
+				if handlers.ClassOf(err) != handlers.ClassUnavailable {
+					results <- err
+					return
+				}
+			}
+		}()
 	}
 	permanent := 0
 	for range 101 {
-		err := <-results
-		if handlers.ClassOf(err) == handlers.ClassPermanent {
-			permanent++
-		} else if err != nil {
-			require.Equal(t, handlers.ClassUnavailable, handlers.ClassOf(err))
+		select {
+		case err := <-results:
+			if err != nil {
+				require.Equal(t, handlers.ClassPermanent, handlers.ClassOf(err), "%v", err)
+				permanent++
+			}
+		case <-time.After(patience):
+			require.FailNow(t, "Publish does not return")
 		}
 	}
 	require.Equal(t, 1, permanent)
+	require.GreaterOrEqual(t, w.count(), 101)
 }
 
 func TestReplicasThatAreMissingHoldTheConfirmAndNothingIsSentTwice(t *testing.T) {

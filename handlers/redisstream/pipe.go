@@ -10,8 +10,12 @@ import (
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
-// idleTime is how long a socket stays open without anything to send.
-const idleTime = 3 * time.Minute
+const (
+	// idleTime is how long a socket stays open without anything to send.
+	idleTime = 3 * time.Minute
+	// lastWordsTime is how long a connection that cannot be written to is still read.
+	lastWordsTime = time.Second
+)
 
 // What ends a connection, beside its own errors.
 var (
@@ -132,6 +136,7 @@ func (p *pipe) write(ctx context.Context, w *wire, received <-chan struct{}) err
 		var ask bool
 		if batch, ask = p.next(batch); len(batch) > 0 || ask {
 			if err := w.send(batch, ask); err != nil {
+				lastWords(received)
 				return err
 			}
 			clear(batch)
@@ -151,6 +156,16 @@ func (p *pipe) write(ctx context.Context, w *wire, received <-chan struct{}) err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// lastWords gives the other goroutine time to read what the server said before it hung up: why, and to which message.
+func lastWords(received <-chan struct{}) {
+	timer := time.NewTimer(lastWordsTime)
+	defer timer.Stop()
+	select {
+	case <-received:
+	case <-timer.C:
 	}
 }
 
