@@ -154,6 +154,20 @@ func TestTicketsBelowARefusedOneMayGo(t *testing.T) {
 	})
 }
 
+func TestAParkedTicketLeavesTheFenceOfTheOneBelow(t *testing.T) {
+	tell(t, lane.Settings{}, 4, func(s *story) {
+		s.send(0, 1, 2)
+		s.resolve(lane.Refused, 0, 2, 1)
+		require.True(s, s.tickets[1].Settle(lane.Parked))
+		s.send(0)
+		s.enter(2, 3)
+		s.wantWaiting(2, 3)
+		s.resolve(lane.Confirmed, 0)
+		s.sent(2)
+		s.wantWaiting(3)
+	})
+}
+
 func TestARefusalFailsTheHandOverOfWhatIsAbove(t *testing.T) {
 	tell(t, lane.Settings{}, 2, func(s *story) {
 		s.send(0)
