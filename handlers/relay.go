@@ -32,13 +32,14 @@ func NewRelay(destination Destination, publisher message.Publisher, lanes bool) 
 // place, it holds the message and tries again, for as long as the lane lives. It returns what the destination refused, and a
 // cancelled error when the lane ended first.
 func (r *Relay) Handle(msg *message.Message) error {
-	ticket := Ticket(msg)
+	it := itemOf(msg.Context())
 	switch {
-	case ticket == nil && r.lanes:
+	case it == nil && r.lanes:
 		return Permanent(errNoTicket)
-	case ticket == nil:
-		return r.publish(msg)
+	case it == nil:
+		return r.publish(msg, nil)
 	}
+	ticket := &it.ticket
 	for {
 		switch err := ticket.Enter(); {
 		case errors.Is(err, lane.ErrSettled):
@@ -46,7 +47,7 @@ func (r *Relay) Handle(msg *message.Message) error {
 		case err != nil:
 			return Cancelled(err)
 		}
-		err := r.publish(msg)
+		err := r.publish(msg, &it.turn)
 		if again := r.resolve(ticket, err); !again {
 			return err
 		}
@@ -55,9 +56,9 @@ func (r *Relay) Handle(msg *message.Message) error {
 
 // publish hands msg to the publisher with a context that nobody can cancel: in some clients one cancelled message takes its
 // neighbours with it.
-func (r *Relay) publish(msg *message.Message) error {
+func (r *Relay) publish(msg *message.Message, turn *Turn) error {
 	ctx := msg.Context()
-	msg.SetContext(&detached{ctx})
+	msg.SetContext(&publishing{ctx, turn})
 	defer msg.SetContext(ctx)
 	d := r.destination
 	err := r.publisher.Publish(d.Topic, msg)
@@ -72,12 +73,22 @@ func (r *Relay) publish(msg *message.Message) error {
 	return fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
 }
 
-// detached is context.WithoutCancel, without the allocation that each of its Value calls makes.
-type detached struct{ context.Context }
+// publishing is the context of a message that is being published: it has the message's turn, and nobody can cancel it.
+type publishing struct {
+	context.Context
+	turn *Turn // Nil where there are no lanes.
+}
 
-func (*detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-func (*detached) Done() <-chan struct{}                   { return nil }
-func (*detached) Err() error                              { return nil }
+func (*publishing) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (*publishing) Done() <-chan struct{}                   { return nil }
+func (*publishing) Err() error                              { return nil }
+
+func (p *publishing) Value(key any) any {
+	if key == (turnKey{}) && p.turn != nil {
+		return p.turn
+	}
+	return p.Context.Value(key)
+}
 
 // resolve tells the lane what a publisher has not told it yet, and reports whether to try again.
 func (r *Relay) resolve(ticket *lane.Ticket, err error) (again bool) {

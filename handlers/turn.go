@@ -14,17 +14,20 @@ var ErrTurnLost = errors.New("the message lost its turn: a failure or a refusal 
 
 // Turn is a message's place in its lane, as a pipelined publisher sees it. For each message the publisher calls Send to put
 // it into its ordered send buffer, which lets the next message of the lane come; Done, from any goroutine, when the outcome is
-// known; and Wait, which returns that outcome. A message without a ticket has a turn of its own that is always free.
+// known; and Wait, which returns that outcome. A message that does not come from a relay has a turn of its own that is always free.
 type Turn struct {
 	ticket *lane.Ticket
 	err    error
 	done   chan struct{} // Only without a ticket.
 }
 
+// turnKey is where a relay keeps the turn of the message that it publishes.
+type turnKey struct{}
+
 // TurnOf gives the turn of msg. It is never nil.
 func TurnOf(msg *message.Message) *Turn {
-	if it := itemOf(msg.Context()); it != nil {
-		return &it.turn
+	if t, ok := msg.Context().Value(turnKey{}).(*Turn); ok {
+		return t
 	}
 	return &Turn{done: make(chan struct{})}
 }
