@@ -62,7 +62,7 @@ func kafkaToKafka(ctx context.Context, o options) ([]row, error) {
 	return o.measure(ctx, pair, far.Delay, []relay{
 		ferry,
 		mirror("MirrorMaker 2, defaults", ""),
-		mirror("MirrorMaker 2, batch 1 MB, linger 20 ms", "producer.batch.size = 1000000\nproducer.linger.ms = 20\n"),
+		mirror("MirrorMaker 2, batch 1 MB, linger 20 ms", "far.producer.batch.size = 1000000\nfar.producer.linger.ms = 20\n"),
 	})
 }
 
