@@ -29,7 +29,7 @@ func newAppetite(routeBytes int64, partitions int) *appetite {
 	all := min(quarter/2/concurrentFetches, 16<<20)
 	return &appetite{
 		all:   all,
-		one:   max(all/2/int64(max(partitions, 1)), min(all, 64<<10)),
+		one:   max(min(all, 2*all/int64(max(partitions, 1))), min(all, 64<<10)),
 		ratio: unknownRatio,
 	}
 }

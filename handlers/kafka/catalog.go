@@ -23,6 +23,8 @@ const (
 	largestLimit = 95 << 20
 	// smallestLimit is the least that the client takes.
 	smallestLimit = 512
+	// unsureBytes is how much larger than it is a new client takes a batch, until it knows the broker's version.
+	unsureBytes = 3
 
 	// stale is the age of a limit at which it is read again before a message is refused for it.
 	stale = 5 * time.Second
@@ -130,6 +132,9 @@ func (c *catalog) load(name string) (*topic, error) {
 		t.domains = append(t.domains, &domain{publisher: p, topic: t, partition: int32(i)})
 	}
 	p.domains = append(p.domains, t.domains...)
+	if p.fit(t) {
+		p.replace()
+	}
 	return t, nil
 }
 
@@ -274,7 +279,8 @@ func (c *catalog) admit(t *topic, s *shipment) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if int64(s.size) > t.batches.Load() {
-		t.batches.Store(int64(s.size))
+		t.batches.Store(min(int64(s.size)+unsureBytes, t.limit.Load()))
+		p.fit(t)
 		p.replace()
 	}
 	return nil

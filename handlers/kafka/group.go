@@ -210,8 +210,3 @@ func (r *reader) beginAnew(_ context.Context, offsets map[string]map[int32]kgo.O
 	}
 	return offsets, nil
 }
-
-// laneBytes is how much a lane may have been offered before it is paused. The lock is held.
-func (r *reader) laneBytes() int {
-	return int(max(r.source.Bytes/8/int64(max(len(r.lanes), 1)), 1))
-}

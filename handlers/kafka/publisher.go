@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -31,6 +32,7 @@ type publisher struct {
 	background  sync.WaitGroup
 	stop        context.CancelFunc
 	life        context.Context
+	requests    atomic.Int32 // The largest request, in bytes.
 
 	mu        sync.Mutex
 	client    *kgo.Client
@@ -56,6 +58,7 @@ func newPublisher(c *Connection, destination handlers.Destination, o Destination
 		drained: make(chan struct{}),
 	}
 	p.catalog.publisher = p
+	p.requests.Store(requestBytes)
 	if p.client, err = p.dial(); err != nil {
 		return nil, fmt.Errorf("kafka producer for %s: %w", destination.DataCenter, err)
 	}
@@ -75,6 +78,7 @@ func (p *publisher) dial() (*kgo.Client, error) {
 		kgo.ProducerBatchMaxBytesFn(p.catalog.batchBytes),
 		kgo.ProducerLinger(time.Duration(p.config.Linger)),
 		kgo.MaxBufferedRecords(math.MaxInt),
+		kgo.BrokerMaxWriteBytes(p.requests.Load()),
 		// A topic that is gone gives its records back, so that it can be looked up and made again.
 		kgo.UnknownTopicRetries(unknownTopicRetries),
 	)
@@ -83,6 +87,23 @@ func (p *publisher) dial() (*kgo.Client, error) {
 // unknownTopicRetries is how often a produced record may find no topic before the topic is looked up anew. A topic that was just made is
 // not known to all brokers at once.
 const unknownTopicRetries = 4
+
+// requestBytes bounds a request, which is a copy of the records in it, to what a fast and long link needs: otherwise it would hold a batch of every
+// partition that has something to send. overhead is what a request has beside its batches.
+const (
+	requestBytes = 8 << 20
+	overhead     = 64 << 10
+)
+
+// fit lets requests hold the largest batch of a topic, and reports whether another client is needed for that. p.mu is held.
+func (p *publisher) fit(t *topic) bool {
+	need := int32(t.batches.Load() + overhead)
+	if need <= p.requests.Load() {
+		return false
+	}
+	p.requests.Store(need)
+	return true
+}
 
 // Publish sends the messages in order and waits until Kafka has confirmed them all. It returns the first error.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {

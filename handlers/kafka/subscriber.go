@@ -53,8 +53,10 @@ type assignment struct {
 	partition int32
 	inlet     *handlers.Inlet
 	paused    atomic.Bool
-	epochs    []epoch // Guarded by the reader's lock.
-	average   int     // Bytes of a record.
+
+	// Guarded by the reader's lock.
+	epochs  []epoch
+	average int // Bytes of a record.
 }
 
 // epoch is the term of a partition's leader; a commit names that of its offset, so that Kafka can tell when a log was cut.
@@ -148,18 +150,37 @@ func (r *reader) offer(client *kgo.Client, fetches kgo.Fetches) {
 		l := r.lanes[p.Partition]
 		if l != nil {
 			l.note(p.Records)
+			l.average = max(bytes/len(records), 1)
 		}
-		most := r.laneBytes()
 		r.mu.Unlock()
-		if l == nil {
-			return
-		}
-		l.average = max(bytes/len(records), 1)
-		l.inlet.Offer(records...)
-		if l.inlet.Backlog()*l.average >= most {
-			r.pause(client, l)
+		if l != nil {
+			l.inlet.Offer(records...)
 		}
 	})
+	for _, l := range r.glutted() {
+		r.pause(client, l)
+	}
+}
+
+// glutted lists the lanes that hold up more than their share of what lanes may be offered, an eighth of the route's bytes, if together they hold
+// up more than that; a lane that alone holds up half of it is always one of them.
+func (r *reader) glutted() []*assignment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := r.source.Bytes / 8
+	backlogs := make(map[*assignment]int64, len(r.lanes))
+	var total int64
+	for _, l := range r.lanes {
+		backlogs[l] = int64(l.inlet.Backlog()) * int64(l.average)
+		total += backlogs[l]
+	}
+	var full []*assignment
+	for l, backlog := range backlogs {
+		if backlog > most/2 || total > most && backlog >= most/int64(len(backlogs)) {
+			full = append(full, l)
+		}
+	}
+	return full
 }
 
 // note remembers the terms of the records' leaders.
