@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -82,9 +81,9 @@ func (c Config) Validate() error {
 	if len(c.Brokers) == 0 {
 		errs = append(errs, config.Invalid("brokers", `is missing; write for example ["127.0.0.1:9092"]`))
 	}
-	for i, address := range c.Brokers {
+	for _, address := range c.Brokers {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			errs = append(errs, config.Invalid(fmt.Sprintf("brokers[%d]", i), `%q is not host:port; write for example "127.0.0.1:9092"`, address))
+			errs = append(errs, config.Invalid("brokers", `%q is not host:port; write for example "127.0.0.1:9092"`, address))
 		}
 	}
 	if c.DialTimeout <= 0 {

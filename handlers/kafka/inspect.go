@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/mqferry/mqferry/handlers"
 )
@@ -25,7 +26,7 @@ func (c *Connection) InspectSource(ctx context.Context, s handlers.Source, _ Sou
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	offsets, err := c.admin.FetchOffsets(ctx, s.Group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return "", handlers.Unavailable(fmt.Errorf("offsets of group %q: %w", s.Group, err))
 	}
 	ends, err := c.admin.ListEndOffsets(ctx, s.Topic)
