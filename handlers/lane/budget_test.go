@@ -65,7 +65,10 @@ func TestAStuckRouteLeavesTheOthersTheirShareOfTheProcess(t *testing.T) {
 func TestAPartStaysWithinItsOwnTotal(t *testing.T) {
 	b := lane.NewBudget(1000)
 	require.Len(t, fill(laneOf(b.Part(100))), 10)
-	require.Len(t, fill(laneOf(lane.NewBudget(300).Part(5000))), 30, "a part has no more than the whole")
+	route := lane.NewBudget(320).Part(5000) // No more than the whole.
+	first, second := laneOf(route.Part(0)), laneOf(route.Part(0))
+	require.Len(t, fill(first), 24)
+	require.Len(t, fill(second), 8)
 }
 
 func TestWhoHoldsNothingMayTakeOneMessageHoweverLarge(t *testing.T) {
@@ -124,6 +127,18 @@ func TestThePartThatIsRemovedLeavesItsShareToTheOthers(t *testing.T) {
 	gone.Close()
 	left.Close()
 	require.Zero(t, b.Used())
+}
+
+func TestWhatARemovedPartGivesBackIsNotCountedTwice(t *testing.T) {
+	b := lane.NewBudget(1200)
+	parts := []*lane.Budget{b.Part(0), b.Part(0), b.Part(0)}
+	gone, greedy, modest := laneOf(parts[0]), laneOf(parts[1]), laneOf(parts[2])
+	tickets := fill(gone)
+	require.Len(t, tickets, 80)
+	parts[0].Remove()
+	giveBack(gone, tickets, 80)
+	require.Len(t, fill(greedy), 90)
+	require.Len(t, fill(modest), 30)
 }
 
 func TestTheSharesShrinkWhenAPartJoins(t *testing.T) {

@@ -160,6 +160,7 @@ func TestAHandOverThatFailedIsNoFailureOnTheWay(t *testing.T) {
 func TestStrictKeepsOneMessageOnTheWire(t *testing.T) {
 	tell(t, lane.Settings{Strict: true}, 2, func(s *story) {
 		s.send(0)
+		require.False(s, s.tickets[1].Woken())
 		s.enter(1)
 		s.wantWaiting(1)
 		s.resolve(lane.Confirmed, 0)

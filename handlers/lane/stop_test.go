@@ -95,7 +95,7 @@ func TestAStoppedLaneStillSettlesWhatSettlesByItself(t *testing.T) {
 }
 
 func TestACloseCancelsAllThatWaits(t *testing.T) {
-	tell(t, lane.Settings{}, 4, func(s *story) {
+	tell(t, lane.Settings{Window: 9}, 4, func(s *story) {
 		s.send(0)
 		s.enter(1)
 		s.wantReturned(1, nil)
