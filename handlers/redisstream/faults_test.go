@@ -169,6 +169,9 @@ func TestAMessageOverTheServersLimitFailsAloneAndForGood(t *testing.T) {
 			}
 			require.NoError(t, p.Publish(w.out, message.NewMessage("b", []byte("2"))))
 			require.Equal(t, 2, w.count())
+			if known {
+				require.Zero(t, w.destination.Meter.Reconnects.Load(), "it was sent")
+			}
 		})
 	}
 }

@@ -172,6 +172,22 @@ func TestAStreamThatIsDeletedIsReadAgainWhenItComesBack(t *testing.T) {
 	w.settled(200)
 }
 
+func TestANewStreamsEntriesAreNotTakenForTheOldOnes(t *testing.T) {
+	w := newSource(t)
+	add := func(id string, n int) {
+		t.Helper()
+		require.NoError(t, w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: w.in, ID: id, Values: []any{"payload", n}}).Err())
+	}
+	add("1-1", 0)
+	messages := w.subscribe(w.subscriber("me"))
+	old := w.receive(messages, 1)
+	require.NoError(t, w.client.Del(t.Context(), w.in).Err())
+	w.eventually(func() bool { return w.source.Meter.Recreated.Load() == 1 }, "the stream was not made again")
+	add("1-1", 1)
+	require.Equal(t, []int{1}, w.numbers(w.receive(messages, 1)))
+	ack(old...)
+}
+
 func (w *world) settledAtLeast(n int64) {
 	w.Helper()
 	w.eventually(func() bool { return w.source.Meter.Committed.Load() >= n }, "too little was acked")
@@ -202,7 +218,8 @@ func TestEntriesThatWereTrimmedWhilePendingAreCountedAndAcked(t *testing.T) {
 
 func TestASecondInstanceStandsByAndTakesOver(t *testing.T) {
 	w := newSource(t)
-	w.sourceOwn.ClaimIdle = config.Duration(time.Hour) // What the first one leaves is not waited for.
+	// A clean end is not waited for, nor are the entries that it left.
+	w.sourceOwn.Lease, w.sourceOwn.ClaimIdle = config.Duration(time.Hour), config.Duration(time.Hour)
 	w.produce(0, 100)
 	first := w.subscriber("one")
 	firstMessages := w.subscribe(first)

@@ -35,6 +35,9 @@ if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then
 end
 return 1`
 
+// standbyRetry is how often an instance that stands by asks for the lease: it may be given back at any time.
+const standbyRetry = time.Second
+
 // leaseMemory is how long after its last use a lease's key goes away.
 const leaseMemory = 7 * 24 * time.Hour
 
@@ -69,7 +72,7 @@ func (r *reader) lead(ctx context.Context, in *handlers.Intake) (*handlers.Inlet
 		return nil, err
 	}
 	foreign := previous != "" && previous != r.consumer
-	if !won || foreign {
+	if foreign {
 		r.dropLane()
 	}
 	if !won {
@@ -114,7 +117,7 @@ func (r *reader) awaitLease(ctx context.Context, in *handlers.Intake) (*handlers
 			r.source.Logger.Info("standing by: another instance reads the stream", "stream", r.source.Topic, "group", r.source.Group)
 			told = true
 		}
-		pause(ctx, time.Duration(r.options.Lease)/3)
+		pause(ctx, min(standbyRetry, time.Duration(r.options.Lease)/3))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
