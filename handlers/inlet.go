@@ -124,12 +124,15 @@ func (i *Inlet) pump() {
 	defer timer.Stop()
 	for !i.ended() {
 		it := i.choose()
+		if it != nil && i.emit(it) {
+			continue
+		}
 		var out chan<- *message.Message
 		var msg *message.Message
-		if it != nil {
+		switch {
+		case it != nil:
 			out, msg = i.intake.out, it.message
-		}
-		if i.retry && it == nil {
+		case i.retry:
 			timer.Reset(time.Until(i.retryAt))
 		}
 		acked, nacked := i.awaited()
@@ -145,7 +148,17 @@ func (i *Inlet) pump() {
 	}
 }
 
-// end cancels the messages' contexts, except after a clean stop: then whoever still works on one may finish.
+// emit hands it over if that is possible at once.
+func (i *Inlet) emit(it *item) bool {
+	select {
+	case i.intake.out <- it.message:
+		i.emitted(it)
+		return true
+	default:
+		return false
+	}
+}
+
 func (i *Inlet) end() {
 	if i.lane.State().Closed || !i.intake.isStopped() {
 		i.cancel()

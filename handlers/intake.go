@@ -15,6 +15,9 @@ import (
 // It is counted against the memory's budget, so that a million tiny messages are bounded too. BenchmarkRelay reports it as inflight-B/msg.
 const perMessage = 6 << 10
 
+// handover is how many emitted messages wait for the router at most, so that lanes need not wait for it with each one.
+const handover = 64
+
 // Settled is the next part of a lane's settled prefix: to be acked, in this order.
 type Settled struct {
 	Inlet   *Inlet
@@ -44,7 +47,7 @@ type Intake struct {
 func newIntake(source Source, commit func(context.Context, []Settled) error, interval time.Duration) *Intake {
 	return &Intake{
 		source: source, commit: commit, interval: interval,
-		out:   make(chan *message.Message),
+		out:   make(chan *message.Message, handover),
 		dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 		done:   make(chan struct{}),
 		inlets: map[*Inlet]struct{}{},
@@ -96,9 +99,21 @@ func (in *Intake) stop() {
 	}
 	go func() {
 		in.pumps.Wait()
+		in.discard()
 		close(in.out)
 		close(in.done)
 	}()
+}
+
+// discard takes back what was emitted and nobody has received: it was never sent.
+func (in *Intake) discard() {
+	for {
+		select {
+		case <-in.out:
+		default:
+			return
+		}
+	}
 }
 
 // abandon gives up every lane at once, and any that is opened later.
