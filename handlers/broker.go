@@ -82,7 +82,8 @@ type Destination struct {
 
 // Broker is a kind of broker: one line in the router's table.
 type Broker interface {
-	// DataCenter decodes and checks the options of one data center. It does not connect.
+	// DataCenter decodes and checks the options of one data center. It does not connect. With an error it still returns something
+	// that can check the options of sources and destinations, so that all mistakes are found at once.
 	DataCenter(config.Raw) (DataCenter, error)
 }
 
@@ -122,10 +123,8 @@ type broker[C, S, D any] struct {
 
 func (b broker[C, S, D]) DataCenter(raw config.Raw) (DataCenter, error) {
 	c, _, _ := b.defaults()
-	if err := raw.Decode(&c); err != nil {
-		return nil, err
-	}
-	return dataCenter[C, S, D]{broker: b, config: c}, nil
+	err := raw.Decode(&c)
+	return dataCenter[C, S, D]{broker: b, config: c}, err
 }
 
 type dataCenter[C, S, D any] struct {

@@ -80,9 +80,13 @@ func (s *Subscriber) run(fetching context.Context) {
 func (s *Subscriber) fetch(ctx context.Context) {
 	backoff := lane.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second}
 	for n := 1; ctx.Err() == nil; n++ {
+		began := time.Now()
 		err := s.reader.Fetch(ctx, s.intake)
 		if ctx.Err() != nil {
 			return
+		}
+		if time.Since(began) > backoff.Max { // It worked for a while: this is another failure.
+			n = 1
 		}
 		s.source.Health.Down(err)
 		s.source.Meter.Reconnects.Add(1)

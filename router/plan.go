@@ -26,11 +26,13 @@ func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, err
 	p := &plan{config: cfg, sites: map[string]handlers.DataCenter{}}
 	var errs []error
 	for _, d := range cfg.DataCenters {
-		site, err := newSite(d, brokers)
-		if err != nil {
-			errs = append(errs, err)
+		b, ok := brokers[d.Broker]
+		if !ok {
+			errs = append(errs, d.Options.Errorf("broker %q is not known", d.Broker))
 			continue
 		}
+		site, err := b.DataCenter(d.Options)
+		errs = append(errs, err)
 		p.sites[d.Name] = site
 	}
 	for _, r := range cfg.Routes {
@@ -44,15 +46,7 @@ func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, err
 	return p, config.Join(errs...)
 }
 
-func newSite(d config.DataCenter, brokers map[string]handlers.Broker) (handlers.DataCenter, error) {
-	b, ok := brokers[d.Broker]
-	if !ok {
-		return nil, d.Options.Errorf("broker %q is not known", d.Broker)
-	}
-	return b.DataCenter(d.Options)
-}
-
-// route decodes the options of both ends. An end whose data center is faulty is passed over: that error is reported already.
+// route decodes the options of both ends. An end whose data center is not known is passed over: that error is reported already.
 func (p *plan) route(r config.Route) (routePlan, error) {
 	route := routePlan{Route: r}
 	var errs []error

@@ -43,9 +43,13 @@ func (r *route) run(ctx context.Context) error {
 	}
 	backoff := lane.Backoff{Initial: time.Second, Max: 30 * time.Second}
 	for n := 1; ; n++ {
+		began := time.Now()
 		err := r.once(ctx, from, to)
 		if ctx.Err() != nil {
 			return err
+		}
+		if time.Since(began) > backoff.Max { // It worked for a while: this is another failure.
+			n = 1
 		}
 		r.meter.Restarts.Add(1)
 		r.logger.Error("the route ended by itself, starting it again", "error", err)
