@@ -1,0 +1,125 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mqferry/mqferry/integration"
+	"github.com/mqferry/mqferry/integration/brokers"
+)
+
+const (
+	outageWindow = 1000
+	outageConfig = "defaults: {window: 1000, window_bytes: 16MiB}\nshutdown_timeout: 5s"
+	mebibyte     = 1 << 20
+)
+
+// outagePairs runs the test for each pair, all at the same time, on a destination that the test may stop as it likes.
+func outagePairs(t *testing.T, test func(t *testing.T, route *integration.Route, destination *brokers.Broker)) {
+	t.Helper()
+	for _, pair := range []struct {
+		name     string
+		from, to func(t *testing.T, site string, b *brokers.Broker) integration.End
+		source   func(t testing.TB, name string) *brokers.Broker
+		own      func(t testing.TB, settings ...string) *brokers.Broker
+	}{
+		{"kafka to kafka", kafkaOn, kafkaOn, brokers.Kafka, brokers.KafkaOwn},
+		{"kafka to redis", kafkaOn, redisOn, brokers.Kafka, brokers.RedisOwn},
+		{"redis to kafka", redisOn, kafkaOn, brokers.Redis, brokers.KafkaOwn},
+		{"redis to redis", redisOn, redisOn, brokers.Redis, brokers.RedisOwn},
+	} {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			destination := pair.own(t)
+			route := integration.NewRoute(pair.from(t, "near", pair.source(t, "a")), pair.to(t, "far", destination))
+			test(t, route, destination)
+		})
+	}
+}
+
+func kafkaOn(t *testing.T, site string, b *brokers.Broker) integration.End {
+	return integration.NewKafka(t, site, b, partitions)
+}
+
+func redisOn(t *testing.T, site string, b *brokers.Broker) integration.End {
+	return integration.NewRedis(t, site, b)
+}
+
+func TestADestinationThatIsDownIsWaitedForAtNoCost(t *testing.T) {
+	outagePairs(t, func(t *testing.T, route *integration.Route, destination *brokers.Broker) {
+		outage := time.Duration(size(30, 6)) * time.Second
+		ferry := integration.Run(t, integration.Config(outageConfig, route))
+		ferry.WaitReady(t, time.Minute)
+		stop := route.Load(t, 1000)
+		ferry.WaitConfirmed(t, route, 1000, time.Minute)
+
+		destination.Stop(t)
+		ferry.WaitTrouble(t, route, 30*time.Second, "far")
+		filling := ferry.MaxRSS(t, outage/3)
+		attempts := ferry.Attempts(route)
+		full := ferry.MaxRSS(t, outage*2/3)
+		perSecond := (ferry.Attempts(route) - attempts) / (outage * 2 / 3).Seconds()
+		confirmed := ferry.Confirmed(route)
+		destination.Start(t)
+		require.LessOrEqual(t, full, filling+filling/5+8*mebibyte, "the memory grows with the outage")
+		require.LessOrEqual(t, perSecond, 20*float64(route.From.Lanes()), "attempts a second while the destination is down")
+
+		ferry.WaitConfirmed(t, route, confirmed+1, time.Minute)
+		stop()
+		route.WaitAcked(t, time.Minute)
+		ferry.WaitReady(t, time.Minute)
+		report := route.WantAtMost(t, outageWindow*route.From.Lanes())
+		t.Logf("%s; %d MiB while the window filled, then %d MiB; %.1f attempts a second", report, filling/mebibyte, full/mebibyte, perSecond)
+		ferry.Stop(t, stopTime)
+	})
+}
+
+func TestAStopWhileTheDestinationIsDownIsOverInTime(t *testing.T) {
+	outagePairs(t, func(t *testing.T, route *integration.Route, destination *brokers.Broker) {
+		ferry := integration.Run(t, integration.Config(outageConfig, route))
+		ferry.WaitReady(t, time.Minute)
+		route.Send(t, 500)
+		route.WaitAcked(t, time.Minute)
+		destination.Stop(t)
+		route.Send(t, 5000)
+		ferry.WaitTrouble(t, route, 30*time.Second, "far")
+		// Five seconds of shutdown_timeout, and as long again for a busy machine.
+		require.Equal(t, 1, ferry.Terminate(t, 10*time.Second), "the exit code when not all could be settled; the log:\n%s", ferry.Log(t))
+
+		destination.Start(t)
+		ferry = integration.Run(t, integration.Config(outageConfig, route))
+		route.WaitAcked(t, time.Minute)
+		route.WantAtMost(t, outageWindow*route.From.Lanes())
+		ferry.Stop(t, stopTime)
+	})
+}
+
+func TestASourceThatWasDownIsReadOn(t *testing.T) {
+	for _, source := range []struct {
+		name string
+		end  func(t *testing.T, site string, b *brokers.Broker) integration.End
+		own  func(t testing.TB, settings ...string) *brokers.Broker
+	}{{"kafka", kafkaOn, brokers.KafkaOwn}, {"redis", redisOn, brokers.RedisOwn}} {
+		t.Run(source.name, func(t *testing.T) {
+			t.Parallel()
+			broker := source.own(t)
+			route := integration.NewRoute(source.end(t, "near", broker), redisOn(t, "far", brokers.Redis(t, "b")))
+			route.Send(t, 30_000)
+			ferry := integration.Run(t, integration.Config(outageConfig, route))
+			ferry.WaitConfirmed(t, route, 1000, time.Minute)
+			broker.Stop(t)
+			ferry.WaitTrouble(t, route, 30*time.Second, "near")
+			broker.Start(t)
+			route.WantUnacked(t)
+			route.WaitAcked(t, time.Minute)
+			route.Send(t, 100)
+			route.WaitAcked(t, time.Minute)
+			ferry.WaitReady(t, 30*time.Second)
+			report := route.WantAtMost(t, outageWindow*route.From.Lanes())
+			t.Log(report)
+			ferry.Stop(t, stopTime)
+		})
+	}
+}
