@@ -55,23 +55,28 @@ func TestADestinationThatIsDownIsWaitedForAtNoCost(t *testing.T) {
 		stop := route.Load(t, 1000)
 		ferry.WaitConfirmed(t, route, 1000, time.Minute)
 
-		destination.Stop(t)
+		destination.Kill(t)
 		ferry.WaitTrouble(t, route, 30*time.Second, "far")
 		filling := ferry.MaxRSS(t, outage/3)
-		attempts := ferry.Attempts(route)
+		attempts, door := ferry.Attempts(route), integration.NewDoorbell(t, destination.Address())
 		full := ferry.MaxRSS(t, outage*2/3)
-		perSecond := (ferry.Attempts(route) - attempts) / (outage * 2 / 3).Seconds()
+		attempts = ferry.Attempts(route) - attempts
+		door.Remove()
 		confirmed := ferry.Confirmed(route)
 		destination.Start(t)
 		require.LessOrEqual(t, full, filling+filling/5+8*mebibyte, "the memory grows with the outage")
-		require.LessOrEqual(t, perSecond, 20*float64(route.From.Lanes()), "attempts a second while the destination is down")
+		most := 20 * route.From.Lanes() * int((outage * 2 / 3).Seconds())
+		require.LessOrEqual(t, int(attempts), most, "failed attempts while the destination is down")
+		require.Positive(t, door.Knocks(), "nobody looks whether the destination is up again")
+		require.LessOrEqual(t, door.Knocks(), most, "connections to the destination while it is down")
 
 		ferry.WaitConfirmed(t, route, confirmed+1, time.Minute)
 		stop()
 		route.WaitAcked(t, time.Minute)
 		ferry.WaitReady(t, time.Minute)
 		report := route.WantAtMost(t, outageWindow*route.From.Lanes())
-		t.Logf("%s; %d MiB while the window filled, then %d MiB; %.1f attempts a second", report, filling/mebibyte, full/mebibyte, perSecond)
+		t.Logf("%s; %d MiB while the window filled, then %d MiB; in %v %v attempts and %d connections",
+			report, filling/mebibyte, full/mebibyte, outage*2/3, attempts, door.Knocks())
 		ferry.Stop(t, stopTime)
 	})
 }
