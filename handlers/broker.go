@@ -54,9 +54,9 @@ type Source struct {
 	Bytes      int64        // Bytes of the route in flight; a broker's own fetch buffers should stay below a quarter of it.
 	Budget     *lane.Budget // The route's part of the memory. Nil means no limit.
 	Backoff    lane.Backoff // The pause of a lane after a failure on the way; zero means 100 ms at first, doubling up to 5 s.
-	Logger     *slog.Logger // Never nil.
-	Meter      *Meter       // Never nil.
-	Health     *Health      // Never nil.
+	Logger     *slog.Logger // These three are never nil for a broker: a Conn fills in what is left out.
+	Meter      *Meter
+	Health     *Health
 }
 
 func (s Source) backoff() lane.Backoff {
@@ -71,11 +71,9 @@ type Destination struct {
 	Route      string
 	DataCenter string
 	Topic      string
-	Window     int // As of the source.
-	Bytes      int64
 	// SourcePartitions counts the partitions of the source's topic; nil when its lanes are not partitions.
 	SourcePartitions func(context.Context) (int, error)
-	Logger           *slog.Logger
+	Logger           *slog.Logger // These three as in a Source.
 	Meter            *Meter
 	Health           *Health
 }
@@ -156,10 +154,12 @@ func (d dataCenter[C, S, D]) Open(ctx context.Context, s Settings) (Conn, error)
 type conn[S, D any] struct{ typed Connection[S, D] }
 
 func (c conn[S, D]) Subscriber(s Source, o Options) (message.Subscriber, error) {
+	complete(&s.Logger, &s.Meter, &s.Health)
 	return c.typed.Subscriber(s, o.(S))
 }
 
 func (c conn[S, D]) Publisher(d Destination, o Options) (message.Publisher, error) {
+	complete(&d.Logger, &d.Meter, &d.Health)
 	return c.typed.Publisher(d, o.(D))
 }
 
@@ -175,6 +175,19 @@ func (c conn[S, D]) InspectDestination(ctx context.Context, d Destination, o Opt
 		return i.InspectDestination(ctx, d, o.(D))
 	}
 	return "", nil
+}
+
+// complete lets a broker rely on what may be left out.
+func complete(l **slog.Logger, m **Meter, h **Health) {
+	if *l == nil {
+		*l = slog.New(slog.DiscardHandler)
+	}
+	if *m == nil {
+		*m = &Meter{}
+	}
+	if *h == nil {
+		*h = NewHealth(*l)
+	}
 }
 
 func (c conn[S, D]) Unwrap() any  { return c.typed }

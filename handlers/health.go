@@ -16,6 +16,8 @@ type Health struct {
 	since time.Time
 	err   error
 	no    error
+	noAt  time.Time
+	told  time.Time
 }
 
 // NewHealth makes the health of an end, not up yet. A nil logger is silent.
@@ -59,24 +61,34 @@ func (h *Health) Down(err error) {
 
 // State tells whether the broker answers, since when that is so, and the last error while it does not.
 func (h *Health) State() (up bool, since time.Time, err error) {
+	if h == nil {
+		return false, time.Time{}, nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.up, h.since, h.err
 }
 
-// Refused notes that the broker is there and said no to a message. It does not log: the router that emits the message again does.
+// Refused notes that a message was refused, by the broker or on the way to it, so that its lane is held. It is logged once a minute at most.
 func (h *Health) Refused(err error) {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.no = err
+	h.no, h.noAt = err, time.Now()
+	if h.noAt.Sub(h.told) > time.Minute {
+		h.told = h.noAt
+		h.logger.Error("a message was refused, its lane is held", "error", err)
+	}
 }
 
-// Refusal is the last no that the broker said to a message, or nil.
-func (h *Health) Refusal() error {
+// Refusal tells when a message was last refused, and why; nil if none ever was.
+func (h *Health) Refusal() (at time.Time, err error) {
+	if h == nil {
+		return time.Time{}, nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.no
+	return h.noAt, h.no
 }

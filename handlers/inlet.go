@@ -30,10 +30,12 @@ type Inlet struct {
 	base    uint64           // The number of the oldest.
 
 	// The pump's own.
-	watched uint64 // The lowest ticket of which nobody has said ack or nack.
-	retry   bool   // It was nacked, and is to be emitted again,
-	retryAt time.Time
-	fresh   *item // It has a ticket, and was not emitted yet.
+	watched uint64    // The lowest ticket of which nobody has said ack or nack.
+	again   []*item   // Nacked, to be emitted again in this order,
+	againAt time.Time // not before this.
+	retried *item     // The last one that was.
+	swept   uint64    // Tickets below were looked through for nacks, after one that was emitted again went well.
+	fresh   *item     // It has a ticket, and was not emitted yet.
 }
 
 // item is what the lane knows of one message.
@@ -43,6 +45,7 @@ type item struct {
 	record   *record.Record
 	message  *message.Message
 	attempts int
+	queued   bool // To be emitted again.
 }
 
 type itemKey struct{}
@@ -132,8 +135,8 @@ func (i *Inlet) pump() {
 		switch {
 		case it != nil:
 			out, msg = i.intake.out, it.message
-		case i.retry:
-			timer.Reset(time.Until(i.retryAt))
+		case len(i.again) > 0:
+			timer.Reset(time.Until(i.againAt))
 		}
 		acked, nacked := i.awaited()
 		select {
@@ -159,6 +162,7 @@ func (i *Inlet) emit(it *item) bool {
 	}
 }
 
+// end takes the lane out. A clean stop cancels no message's context; the loss of the lane does.
 func (i *Inlet) end() {
 	if i.lane.State().Closed || !i.intake.isStopped() {
 		i.cancel()
@@ -187,12 +191,14 @@ func (i *Inlet) ended() bool {
 
 // watch goes over the tickets that are settled, acked or nacked by now, in order.
 func (i *Inlet) watch() {
-	if n := i.lane.Settled(); n > i.watched {
-		i.watched, i.retry = n, false
+	i.watched = max(i.watched, i.lane.Settled())
+	if i.retried != nil && i.retried.ticket.Outcome() != lane.Unsettled {
+		i.retried = nil
+		i.sweep()
 	}
-	for !i.retry {
+	for {
 		it := i.item(i.watched)
-		if it == nil || it == i.fresh {
+		if it == nil || it == i.fresh || it.queued {
 			return
 		}
 		select {
@@ -207,27 +213,52 @@ func (i *Inlet) watch() {
 	}
 }
 
-// nacked arranges that a message whose chain failed is emitted again, unless its lane has no use for it any more.
+// nacked arranges that a message whose chain failed is emitted again, after a pause, unless its lane has no use for it any more.
 func (i *Inlet) nacked(it *item) {
 	if it.ticket.Outcome() != lane.Unsettled || it.ticket.Cancelled() {
 		i.watched++
 		return
 	}
-	it.attempts++
-	i.intake.source.Meter.Nacked.Add(1)
-	i.retry, i.retryAt = true, time.Now().Add(i.intake.source.backoff().After(it.attempts))
-	it.message = i.messageFor(it)
+	i.queue(it)
+	i.swept = 0
+	i.againAt = time.Now().Add(i.intake.source.backoff().After(it.attempts))
 }
 
-// choose picks what to emit: the lowest first, so what was nacked before anything new.
-func (i *Inlet) choose() *item {
-	if i.retry {
-		it := i.item(i.watched)
-		if it.ticket.Cancelled() {
-			i.watched, i.retry = i.watched+1, false
-		} else if !time.Now().Before(i.retryAt) {
-			return it
+// sweep queues whatever else was nacked meanwhile, without a pause: the message that was emitted again went well, so what
+// troubled them all is over.
+func (i *Inlet) sweep() {
+	i.swept = max(i.swept, i.watched)
+	for {
+		it := i.item(i.swept)
+		if it == nil || it == i.fresh {
+			return
 		}
+		i.swept++
+		select {
+		case <-it.message.Nacked():
+			if !it.queued && it.ticket.Outcome() == lane.Unsettled {
+				i.queue(it)
+			}
+		default:
+		}
+	}
+}
+
+func (i *Inlet) queue(it *item) {
+	it.attempts++
+	it.queued = true
+	it.message = i.messageFor(it)
+	i.again = append(i.again, it)
+	i.intake.source.Meter.Nacked.Add(1)
+}
+
+// choose picks what to emit: what was nacked before anything new.
+func (i *Inlet) choose() *item {
+	for len(i.again) > 0 && i.again[0].ticket.Cancelled() {
+		i.again = i.again[1:]
+	}
+	if len(i.again) > 0 && !time.Now().Before(i.againAt) {
+		return i.again[0]
 	}
 	if i.fresh == nil {
 		i.fresh = i.issue()
@@ -262,8 +293,10 @@ func (i *Inlet) issue() *item {
 }
 
 func (i *Inlet) emitted(it *item) {
-	if it != i.fresh {
-		i.retry = false
+	if it.queued {
+		it.queued = false
+		i.again = i.again[1:]
+		i.retried = it
 		return
 	}
 	i.fresh = nil
@@ -283,7 +316,7 @@ func (i *Inlet) messageFor(it *item) *message.Message {
 // awaited gives the channels of the lowest message of which nobody has said ack or nack.
 func (i *Inlet) awaited() (acked, nacked <-chan struct{}) {
 	it := i.item(i.watched)
-	if it == nil || it == i.fresh || i.retry {
+	if it == nil || it == i.fresh || it.queued {
 		return nil, nil
 	}
 	return it.message.Acked(), it.message.Nacked()

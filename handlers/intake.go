@@ -74,11 +74,12 @@ func (in *Intake) Inlet(name string, hungry func()) *Inlet {
 	i.ctx, i.cancel = context.WithCancel(in.ctx)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	switch {
-	case in.abandoned:
+	if in.stopped || in.abandoned {
 		i.lane.Close()
-	case in.stopped:
-		i.lane.Stop()
+		i.budget.Remove()
+		i.cancel()
+		close(i.done)
+		return i
 	}
 	in.inlets[i] = struct{}{}
 	in.pumps.Add(1)

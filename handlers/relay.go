@@ -48,7 +48,9 @@ func (r *Relay) Handle(msg *message.Message) error {
 			return Cancelled(err)
 		}
 		err := r.publish(msg, &it.turn)
-		if again := r.resolve(ticket, err); !again {
+		outcome := outcomeOf(err)
+		ticket.Resolve(outcome) // A publisher that takes turns has said so already.
+		if outcome != lane.Failed {
 			return err
 		}
 	}
@@ -62,15 +64,26 @@ func (r *Relay) publish(msg *message.Message, turn *Turn) error {
 	defer msg.SetContext(ctx)
 	d := r.destination
 	err := r.publisher.Publish(d.Topic, msg)
-	if err == nil {
+	switch {
+	case err == nil:
 		d.Meter.Confirmed.Add(1)
 		d.Health.Up()
 		return nil
-	}
-	if errors.Is(err, ErrTurnLost) {
+	case errors.Is(err, ErrTurnLost):
 		return err
 	}
-	return fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
+	err = fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
+	switch ClassOf(err) {
+	case ClassRefused, ClassPermanent:
+		d.Meter.Refused.Add(1)
+	case ClassFull, ClassUnroutable:
+		d.Meter.Refused.Add(1)
+		d.Health.Down(err)
+	default:
+		d.Meter.Failed.Add(1)
+		d.Health.Down(err)
+	}
+	return err
 }
 
 // publishing is the context of a message that is being published: it has the message's turn, and nobody can cancel it.
@@ -88,30 +101,4 @@ func (p *publishing) Value(key any) any {
 		return p.turn
 	}
 	return p.Context.Value(key)
-}
-
-// resolve tells the lane what a publisher has not told it yet, and reports whether to try again.
-func (r *Relay) resolve(ticket *lane.Ticket, err error) (again bool) {
-	ticket.Resolve(outcomeOf(err))
-	switch {
-	case err == nil:
-		return false
-	case errors.Is(err, ErrTurnLost):
-		return true
-	}
-	switch ClassOf(err) {
-	case ClassRefused, ClassPermanent:
-		r.destination.Meter.Refused.Add(1)
-		r.destination.Health.Refused(err)
-		return false
-	case ClassFull, ClassUnroutable:
-		r.destination.Meter.Refused.Add(1)
-		r.destination.Health.Down(err)
-		ticket.Hold()
-		return true
-	default:
-		r.destination.Meter.Failed.Add(1)
-		r.destination.Health.Down(err)
-		return true
-	}
 }

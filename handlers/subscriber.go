@@ -78,23 +78,14 @@ func (s *Subscriber) run(fetching context.Context) {
 }
 
 func (s *Subscriber) fetch(ctx context.Context) {
-	backoff := lane.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second}
-	for n := 1; ctx.Err() == nil; n++ {
-		began := time.Now()
+	Again(ctx, lane.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, func() bool {
 		err := s.reader.Fetch(ctx, s.intake)
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil {
+			s.source.Health.Down(err)
+			s.source.Meter.Reconnects.Add(1)
 		}
-		if time.Since(began) > backoff.Max { // It worked for a while: this is another failure.
-			n = 1
-		}
-		s.source.Health.Down(err)
-		s.source.Meter.Reconnects.Add(1)
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff.After(n)):
-		}
-	}
+		return false
+	})
 }
 
 // Close stops the intake and waits until the lanes are empty and committed, or Abort is called.

@@ -87,13 +87,14 @@ func itemOf(ctx context.Context) *item {
 	return it
 }
 
-// outcomeOf is where errors become outcomes. An error without a class came from a broker, so it is a failure on the way.
+// outcomeOf is where errors become outcomes. An error without a class came from a broker, so it is a failure on the way. So is a want of room or of
+// a place: it meets every message alike, and the first one that passes opens the way for all.
 func outcomeOf(err error) lane.Outcome {
 	if err == nil {
 		return lane.Confirmed
 	}
 	switch ClassOf(err) {
-	case ClassRefused, ClassFull, ClassUnroutable, ClassPermanent:
+	case ClassRefused, ClassPermanent:
 		return lane.Refused
 	default:
 		return lane.Failed

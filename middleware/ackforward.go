@@ -22,11 +22,14 @@ func AckForward(s Settings) message.HandlerMiddleware {
 				return produced, err
 			case ticket.Outcome() != lane.Unsettled:
 				return nil, nil
-			case err != nil:
-				return nil, err
+			case err == nil:
+				err = handlers.Permanent(fmt.Errorf("route %q: message %s: the chain returned no error, but the message was neither "+
+					"delivered nor dropped on purpose: a middleware must call the next handler, or return an error", s.Route, msg.UUID))
 			}
-			return nil, handlers.Permanent(fmt.Errorf("route %q: message %s: the chain returned no error, but the message was neither "+
-				"delivered nor dropped on purpose: a middleware must call the next handler, or return an error", s.Route, msg.UUID))
+			if handlers.ClassOf(err) != handlers.ClassCancelled {
+				s.Health.Refused(err)
+			}
+			return nil, err
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -20,35 +19,34 @@ type laned interface {
 	Lanes() map[string]lane.State
 }
 
-// assembly is one route's moving parts.
-type assembly struct {
+// parts are what one run of a route is made of.
+type parts struct {
 	publisher  message.Publisher
 	subscriber message.Subscriber
-	watermill  *message.Router
+	relay      *handlers.Relay
 }
 
 // build makes the parts of a route out of open connections, the publisher first. It does not start them, and closes what it made when it fails.
-func (r *route) build(from, to handlers.Conn) (_ *assembly, err error) {
+func (r *route) build(from, to handlers.Conn) (_ *parts, err error) {
 	source, destination := r.ends(from)
-	a := &assembly{}
+	p := &parts{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.close())
+			err = errors.Join(err, p.close())
 		}
 	}()
-	if a.publisher, err = to.Publisher(destination, r.plan.destination); err != nil {
+	if p.publisher, err = to.Publisher(destination, r.plan.destination); err != nil {
 		r.destinationHealth.Down(err)
 		return nil, fmt.Errorf("route %q: publisher of %s: %w", r.plan.Name, r.plan.To.DataCenter, err)
 	}
 	r.destinationHealth.Up()
-	if a.subscriber, err = from.Subscriber(source, r.plan.source); err != nil {
+	if p.subscriber, err = from.Subscriber(source, r.plan.source); err != nil {
 		r.sourceHealth.Down(err)
 		return nil, fmt.Errorf("route %q: subscriber of %s: %w", r.plan.Name, r.plan.From.DataCenter, err)
 	}
-	if a.watermill, err = r.watermill(a, destination); err != nil {
-		return nil, fmt.Errorf("route %q: %w", r.plan.Name, err)
-	}
-	return a, nil
+	_, lanes := p.subscriber.(laned)
+	p.relay = handlers.NewRelay(destination, p.publisher, lanes)
+	return p, nil
 }
 
 // ends describes both ends to their brokers.
@@ -56,11 +54,11 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 	p := r.plan
 	source := handlers.Source{
 		Route: p.Name, DataCenter: p.From.DataCenter, Topic: p.From.Topic, Group: p.From.Group, Start: p.From.Start,
-		Window: p.Window, Strict: p.Order == config.OrderStrict, Bytes: int64(p.WindowBytes), Budget: r.budget,
+		Window: p.Window, Strict: p.Order == config.OrderStrict, Bytes: r.bytes, Budget: r.budget,
 		Logger: r.logger, Meter: r.meter, Health: r.sourceHealth,
 	}
 	destination := handlers.Destination{
-		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic, Window: p.Window, Bytes: int64(p.WindowBytes),
+		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic,
 		Logger: r.logger, Meter: r.meter, Health: r.destinationHealth,
 	}
 	if partitioned, ok := from.Unwrap().(handlers.Partitioned); ok {
@@ -69,28 +67,41 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 	return source, destination
 }
 
-// watermill makes the route's own Watermill router: the chain around the relay. Watermill never closes the publisher: the route does, last.
-func (r *route) watermill(a *assembly, destination handlers.Destination) (*message.Router, error) {
-	// Only a handler that never returns outlives the route's own deadline, and then the router may not wait much longer.
-	w, err := message.NewRouter(message.RouterConfig{CloseTimeout: r.shutdown + 5*time.Second}, watermillLogger{r.logger})
+// start subscribes, and makes the route's own Watermill router: the chain around the relay. Watermill never closes the publisher: the route does, last.
+// It subscribes before Watermill does, since a Watermill router whose subscriber fails cannot be closed.
+func (r *route) start(intake context.Context, p *parts) (*message.Router, error) {
+	messages, err := p.subscriber.Subscribe(intake, r.plan.From.Topic)
+	if err != nil {
+		r.sourceHealth.Down(err)
+		return nil, fmt.Errorf("route %q: subscribe to %s/%s: %w", r.plan.Name, r.plan.From.DataCenter, r.plan.From.Topic, err)
+	}
+	w, err := message.NewRouter(message.RouterConfig{CloseTimeout: r.shutdown + grace}, watermillLogger{r.logger})
 	if err != nil {
 		return nil, err
 	}
-	w.AddMiddleware(chain(middleware.Settings{Route: r.plan.Name, Logger: r.logger})...)
-	_, lanes := a.subscriber.(laned)
-	relay := handlers.NewRelay(destination, a.publisher, lanes)
-	w.AddConsumerHandler(r.plan.Name, r.plan.From.Topic, a.subscriber, relay.Handle)
+	w.AddMiddleware(chain(middleware.Settings{Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth})...)
+	w.AddConsumerHandler(r.plan.Name, r.plan.From.Topic, subscribed{p.subscriber, messages}, p.relay.Handle)
 	return w, nil
 }
 
+// subscribed is a subscriber whose Subscribe was called already.
+type subscribed struct {
+	message.Subscriber
+	messages <-chan *message.Message
+}
+
+func (s subscribed) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+	return s.messages, nil
+}
+
 // close closes what build made and nobody runs yet.
-func (a *assembly) close() error {
+func (p *parts) close() error {
 	var errs []error
-	if a.subscriber != nil {
-		errs = append(errs, a.subscriber.Close())
+	if p.subscriber != nil {
+		errs = append(errs, p.subscriber.Close())
 	}
-	if a.publisher != nil {
-		errs = append(errs, a.publisher.Close())
+	if p.publisher != nil {
+		errs = append(errs, p.publisher.Close())
 	}
 	return errors.Join(errs...)
 }

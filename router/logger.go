@@ -8,15 +8,19 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 )
 
-// watermillLogger lets a Watermill router log through slog, one level lower: what it calls information is noise to an operator. What it logs
-// for each message costs nothing.
+// watermillLogger lets a Watermill router log through slog, lower than it means to: what it calls information is noise to an operator, and
+// what it says of a single message is for debugging. The route itself tells what holds it. What it logs for each good message costs nothing.
 type watermillLogger struct{ logger *slog.Logger }
 
 func (l watermillLogger) Error(msg string, err error, fields watermill.LogFields) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	l.log(slog.LevelError, msg, fields, slog.Any("error", err))
+	level := slog.LevelError
+	if _, one := fields["message_uuid"]; one {
+		level = slog.LevelDebug
+	}
+	l.log(level, msg, fields, slog.Any("error", err))
 }
 
 func (l watermillLogger) Info(msg string, fields watermill.LogFields) {

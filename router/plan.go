@@ -1,17 +1,14 @@
 package router
 
 import (
-	"fmt"
-
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
 )
 
 // plan is a configuration of which everything is decoded and checked. Making it does no I/O.
 type plan struct {
-	config *config.Config
-	sites  map[string]handlers.DataCenter
-	routes []routePlan
+	dataCenters map[string]handlers.DataCenter
+	routes      []routePlan
 }
 
 // routePlan is one route, with the brokers' own options decoded.
@@ -23,7 +20,7 @@ type routePlan struct {
 
 // newPlan decodes every broker's options with the table of brokers, and reports all mistakes at once.
 func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, error) {
-	p := &plan{config: cfg, sites: map[string]handlers.DataCenter{}}
+	p := &plan{dataCenters: map[string]handlers.DataCenter{}}
 	var errs []error
 	for _, d := range cfg.DataCenters {
 		b, ok := brokers[d.Broker]
@@ -31,9 +28,9 @@ func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, err
 			errs = append(errs, d.Options.Errorf("broker %q is not known", d.Broker))
 			continue
 		}
-		site, err := b.DataCenter(d.Options)
+		dc, err := b.DataCenter(d.Options)
 		errs = append(errs, err)
-		p.sites[d.Name] = site
+		p.dataCenters[d.Name] = dc
 	}
 	for _, r := range cfg.Routes {
 		route, err := p.route(r)
@@ -50,13 +47,13 @@ func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, err
 func (p *plan) route(r config.Route) (routePlan, error) {
 	route := routePlan{Route: r}
 	var errs []error
-	if site, ok := p.sites[r.From.DataCenter]; ok {
-		o, err := site.SourceOptions(r.From.Options)
+	if dc, ok := p.dataCenters[r.From.DataCenter]; ok {
+		o, err := dc.SourceOptions(r.From.Options)
 		route.source = o
 		errs = append(errs, err)
 	}
-	if site, ok := p.sites[r.To.DataCenter]; ok {
-		o, err := site.DestinationOptions(r.To.Options)
+	if dc, ok := p.dataCenters[r.To.DataCenter]; ok {
+		o, err := dc.DestinationOptions(r.To.Options)
 		route.destination = o
 		errs = append(errs, err)
 	}
@@ -64,9 +61,4 @@ func (p *plan) route(r config.Route) (routePlan, error) {
 		return route, err
 	}
 	return route, nil
-}
-
-// String names the route's way, for people.
-func (r routePlan) String() string {
-	return fmt.Sprintf("%s/%s -> %s/%s", r.From.DataCenter, r.From.Topic, r.To.DataCenter, r.To.Topic)
 }

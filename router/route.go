@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/lane"
 )
@@ -17,6 +19,7 @@ type route struct {
 	plan     routePlan
 	from, to *site
 	budget   *lane.Budget
+	bytes    int64 // What its window may hold, for brokers to size their buffers by.
 	logger   *slog.Logger
 	shutdown time.Duration
 
@@ -41,66 +44,76 @@ func (r *route) run(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	backoff := lane.Backoff{Initial: time.Second, Max: 30 * time.Second}
-	for n := 1; ; n++ {
-		began := time.Now()
-		err := r.once(ctx, from, to)
+	handlers.Again(ctx, lane.Backoff{Initial: time.Second, Max: 30 * time.Second}, func() bool {
+		failed := r.once(ctx, from, to)
 		if ctx.Err() != nil {
-			return err
-		}
-		if time.Since(began) > backoff.Max { // It worked for a while: this is another failure.
-			n = 1
+			err = failed
+			return true
 		}
 		r.meter.Restarts.Add(1)
-		r.logger.Error("the route ended by itself, starting it again", "error", err)
-		pause(ctx, backoff.After(n))
-	}
+		r.logger.Error("the route ended by itself, starting it again", "error", failed)
+		r.setPhase(Waiting, nil)
+		return false
+	})
+	return err
 }
+
+// grace is what a stop may take beyond shutdown_timeout: for handlers whose lanes were given up.
+const grace = 5 * time.Second
 
 // once runs the route until it ends by itself, or ctx does and it is stopped.
 func (r *route) once(ctx context.Context, from, to handlers.Conn) error {
-	a, err := r.build(from, to)
+	p, err := r.build(from, to)
 	if err != nil {
 		return err
-	}
-	if l, ok := a.subscriber.(laned); ok {
-		r.setPhase(Running, l.Lanes)
-	} else {
-		r.setPhase(Running, nil)
 	}
 	intake, stopIntake := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopIntake()
+	w, err := r.start(intake, p)
+	if err != nil {
+		return errors.Join(err, p.close())
+	}
+	if l, ok := p.subscriber.(laned); ok {
+		r.setPhase(Running, l.Lanes)
+	} else {
+		r.sourceHealth.Up() // It does not tell: what it subscribed to was there.
+		r.setPhase(Running, nil)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- a.watermill.Run(intake) }()
+	go func() { ended <- w.Run(intake) }()
 	select {
 	case err := <-ended:
-		return errors.Join(errOrEnded(err), a.stop(stopIntake, r.shutdown))
+		r.sourceHealth.Down(errEnded)
+		return errors.Join(errEnded, err, p.stop(w, stopIntake, r.shutdown))
 	case <-ctx.Done():
 	}
+	<-w.Running() // A Watermill router can be closed only after it runs.
 	r.setPhase(Stopping, nil)
-	err = a.stop(stopIntake, r.shutdown)
-	return errors.Join(err, <-ended)
+	return p.stop(w, stopIntake, r.shutdown)
 }
 
-func errOrEnded(err error) error {
-	if err != nil {
-		return err
-	}
-	return errors.New("its subscriber stopped")
-}
+var errEnded = errors.New("its subscriber stopped")
 
 // stop ends the intake, waits until the lanes are empty and committed, then closes the Watermill router, then the publisher. After timeout
 // it gives the lanes up: what is not acked by then will come again.
-func (a *assembly) stop(stopIntake context.CancelFunc, timeout time.Duration) error {
+func (p *parts) stop(w *message.Router, stopIntake context.CancelFunc, timeout time.Duration) error {
 	deadline := time.AfterFunc(timeout, func() {
-		if l, ok := a.subscriber.(laned); ok {
+		if l, ok := p.subscriber.(laned); ok {
 			l.Abort()
 		}
 		// Ends the publishes that still wait for a confirm.
-		_ = a.publisher.Close()
+		_ = p.publisher.Close()
 	})
 	stopIntake()
-	err := errors.Join(a.subscriber.Close(), a.watermill.Close(), a.publisher.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(p.subscriber.Close(), w.Close()) }()
+	var err error
+	select {
+	case err = <-closed:
+	case <-time.After(timeout + grace):
+		err = errors.New("a middleware does not return: it is left behind")
+	}
+	err = errors.Join(err, p.publisher.Close())
 	if !deadline.Stop() {
 		late := fmt.Errorf("not everything in flight was settled within shutdown_timeout (%v): the source will deliver it again", timeout)
 		return errors.Join(late, err)
@@ -112,7 +125,7 @@ func (r *route) setPhase(p Phase, lanes func() map[string]lane.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p
-	if lanes != nil || p == Stopped {
+	if p != Stopping {
 		r.lanes = lanes
 	}
 }

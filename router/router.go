@@ -37,22 +37,27 @@ func New(cfg *config.Config, opts ...Option) (*Router, error) {
 	r := &Router{logger: o.logger}
 	sites := map[string]*site{}
 	for _, d := range cfg.DataCenters {
-		s := newSiteConnection(d.Name, p.sites[d.Name], o.logger, o.instance)
+		s := newSite(d.Name, p.dataCenters[d.Name], o.logger, o.instance)
 		sites[d.Name] = s
 		r.sites = append(r.sites, s)
 	}
-	memory := lane.NewBudget(int64(cfg.Memory))
+	// A quarter is for what the brokers' clients have fetched ahead: each keeps below a quarter of its route's bytes.
+	memory := lane.NewBudget(int64(cfg.Memory) / 4 * 3)
+	share := int64(cfg.Memory) / int64(max(len(p.routes), 1))
 	for _, plan := range p.routes {
-		r.routes = append(r.routes, newRoute(plan, cfg, memory, sites, o.logger))
+		route := newRoute(plan, time.Duration(cfg.ShutdownTimeout), sites, o.logger)
+		route.budget = memory.Part(int64(plan.WindowBytes))
+		route.bytes = min(int64(plan.WindowBytes), share)
+		r.routes = append(r.routes, route)
 	}
 	return r, nil
 }
 
-func newRoute(p routePlan, cfg *config.Config, memory *lane.Budget, sites map[string]*site, logger *slog.Logger) *route {
+func newRoute(p routePlan, shutdown time.Duration, sites map[string]*site, logger *slog.Logger) *route {
 	logger = logger.With("route", p.Name)
 	return &route{
 		plan: p, from: sites[p.From.DataCenter], to: sites[p.To.DataCenter],
-		budget: memory.Part(int64(p.WindowBytes)), logger: logger, shutdown: time.Duration(cfg.ShutdownTimeout),
+		logger: logger, shutdown: shutdown,
 		meter:             &handlers.Meter{},
 		sourceHealth:      handlers.NewHealth(logger.With("end", "source", "datacenter", p.From.DataCenter, "topic", p.From.Topic)),
 		destinationHealth: handlers.NewHealth(logger.With("end", "destination", "datacenter", p.To.DataCenter, "topic", p.To.Topic)),

@@ -3,7 +3,6 @@ package router_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -229,58 +227,4 @@ func TestARouterRunsOnce(t *testing.T) {
 func TestABrokerNameIsTakenOnce(t *testing.T) {
 	_, err := router.Parse("test.yml", []byte(twoRoutes), router.WithBroker("kafka", memory.New().Broker()))
 	require.ErrorContains(t, err, `broker "kafka" is there already`)
-}
-
-// broken is a broker whose subscriber cannot be made the first time.
-type broken struct {
-	mu     sync.Mutex
-	closed int
-	tries  int
-}
-
-type none struct{}
-
-func (b *broken) broker() handlers.Broker {
-	return handlers.NewBroker(func() (none, none, none) { return none{}, none{}, none{} },
-		func(context.Context, none, handlers.Settings) (handlers.Connection[none, none], error) { return b, nil })
-}
-
-func (b *broken) Subscriber(handlers.Source, none) (message.Subscriber, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tries++
-	return nil, fmt.Errorf("no subscriber, try %d", b.tries)
-}
-
-func (b *broken) Publisher(handlers.Destination, none) (message.Publisher, error) { return b, nil }
-func (b *broken) Publish(string, ...*message.Message) error                       { return nil }
-
-func (b *broken) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed++
-	return nil
-}
-
-func (b *broken) counts() (tries, closed int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tries, b.closed
-}
-
-func TestARouteThatCannotBeBuiltUndoesWhatItMadeAndTriesAgain(t *testing.T) {
-	b := &broken{}
-	w := newWorld(t, `
-datacenters:
-  a: {broken: {}}
-routes:
-  - {name: one, from: a/x, to: a/y}
-`, router.WithBroker("broken", b.broker()))
-	w.run()
-	require.Eventually(t, func() bool { tries, closed := b.counts(); return tries >= 2 && closed >= 1 }, patience, time.Millisecond)
-	require.Contains(t, w.status("one").Trouble(), "no subscriber")
-	_ = w.end()
-	tries, closed := b.counts()
-	require.Equal(t, tries+1, closed, "each publisher is closed, and the connection at the end")
-	require.Contains(t, w.log.String(), "the route ended by itself")
 }

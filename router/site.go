@@ -22,7 +22,7 @@ type site struct {
 	conn     handlers.Conn
 }
 
-func newSiteConnection(name string, broker handlers.DataCenter, logger *slog.Logger, instance string) *site {
+func newSite(name string, broker handlers.DataCenter, logger *slog.Logger, instance string) *site {
 	logger = logger.With("datacenter", name)
 	return &site{
 		name: name, broker: broker,
@@ -34,20 +34,19 @@ func newSiteConnection(name string, broker handlers.DataCenter, logger *slog.Log
 
 // open tries to connect until it succeeds or ctx ends.
 func (s *site) open(ctx context.Context) {
-	backoff := lane.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second}
-	for n := 1; ctx.Err() == nil; n++ {
+	handlers.Again(ctx, lane.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, func() bool {
 		conn, err := s.attempt(ctx)
-		if err == nil {
-			s.conn = conn
-			s.health.Up()
-			close(s.ready)
-			return
+		if err != nil {
+			if ctx.Err() == nil {
+				s.health.Down(err)
+			}
+			return false
 		}
-		if ctx.Err() == nil {
-			s.health.Down(err)
-		}
-		pause(ctx, backoff.After(n))
-	}
+		s.conn = conn
+		s.health.Up()
+		close(s.ready)
+		return true
+	})
 }
 
 func (s *site) attempt(ctx context.Context) (handlers.Conn, error) {
@@ -80,14 +79,4 @@ func (s *site) close() error {
 		return nil
 	}
 	return s.conn.Close()
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -44,7 +44,8 @@ type End struct {
 	Since time.Time // Since when it is up, or down.
 	Error error     // The last one, while it is down.
 	// Refusal is the last no that the broker said to a message. It tells what holds a lane, if one is held.
-	Refusal error
+	Refusal   error
+	RefusedAt time.Time
 }
 
 // InFlight counts the messages that were fetched and are not yet acked at the source.
@@ -75,7 +76,11 @@ func (s Status) Trouble() string {
 		case l.Held && still > heldAfter:
 			return fmt.Sprintf("lane %q is held by a message that was refused, %d wait%s", name, l.Unsettled, because(s.Destination.Refusal))
 		case still > stallAfter:
-			return fmt.Sprintf("lane %q is stalled: its %d messages have not moved for %v", name, l.Unsettled, still.Round(time.Second))
+			var why error
+			if s.Destination.RefusedAt.After(l.Since) {
+				why = s.Destination.Refusal
+			}
+			return fmt.Sprintf("lane %q is stalled: its %d messages have not moved for %v%s", name, l.Unsettled, still.Round(time.Second), because(why))
 		}
 	}
 	return ""
@@ -133,5 +138,6 @@ func endOf(own *handlers.Health, shared *site) End {
 		h = own
 	}
 	up, since, err := h.State()
-	return End{Up: up, Since: since, Error: err, Refusal: h.Refusal()}
+	at, no := h.Refusal()
+	return End{Up: up, Since: since, Error: err, Refusal: no, RefusedAt: at}
 }

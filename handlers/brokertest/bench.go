@@ -102,7 +102,7 @@ func (b *bench) subscribe(s message.Subscriber) <-chan *message.Message {
 
 func (b *bench) destination() handlers.Destination {
 	return handlers.Destination{
-		Route: "brokertest", DataCenter: "here", Topic: b.topic, Window: 4096, Bytes: 64 << 20,
+		Route: "brokertest", DataCenter: "here", Topic: b.topic,
 		Logger: slog.New(slog.DiscardHandler), Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil),
 	}
 }

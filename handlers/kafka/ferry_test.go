@@ -46,7 +46,7 @@ func newFerry(t *testing.T, address, topic string, options ...option) *ferry {
 	store := memory.New()
 	f := &ferry{T: t, site: store.Site("memory")}
 	f.destination = handlers.Destination{
-		Route: "ferry", DataCenter: "kafka", Topic: topic, Window: 4096, Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil),
+		Route: "ferry", DataCenter: "kafka", Topic: topic, Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil),
 	}
 	_, _, d := kafka.DefaultConfig()
 	for _, o := range options {

@@ -12,8 +12,8 @@ type Backoff struct {
 	Max     time.Duration // The longest pause; less than Initial means Initial.
 }
 
-// after is the pause after the n-th failure in a row, n counted from 1.
-func (b Backoff) after(n int) time.Duration {
+// After is the pause after the n-th failure in a row, n counted from 1.
+func (b Backoff) After(n int) time.Duration {
 	if b.Initial <= 0 {
 		return 0
 	}
@@ -26,6 +26,3 @@ func (b Backoff) after(n int) time.Duration {
 	}
 	return wait - rand.N(wait/2)
 }
-
-// After is the pause after the n-th failure in a row, n counted from 1.
-func (b Backoff) After(n int) time.Duration { return b.after(max(n, 1)) }

@@ -61,38 +61,11 @@ func TestAWindowThatFailsTogetherIsOneFailure(t *testing.T) {
 	})
 }
 
-func TestAHeldTicketPausesTheLane(t *testing.T) {
-	tell(t, lane.Settings{Backoff: patient}, 1, func(s *story) {
-		s.send(0)
-		s.tickets[0].Hold() // Still pending: there is nothing to hold.
-		s.resolve(lane.Refused, 0)
-		for _, longest := range []time.Duration{1, 2, 4, 5} {
-			s.tickets[0].Hold()
-			s.enter(0)
-			s.wantPause(0, longest*time.Second)
-			s.resolve(lane.Refused, 0)
-		}
-	})
-}
-
-func TestAConfirmEndsThePause(t *testing.T) {
-	tell(t, lane.Settings{Backoff: patient}, 2, func(s *story) {
-		s.send(0, 1)
-		s.resolve(lane.Refused, 0)
-		s.tickets[0].Hold()
-		s.enter(0)
-		s.wantWaiting(0)
-		s.resolve(lane.Confirmed, 1)
-		s.wantReturned(0, nil)
-	})
-}
-
 func TestAClosedLaneCountsNoFailures(t *testing.T) {
 	tell(t, lane.Settings{Backoff: patient}, 1, func(s *story) {
 		s.send(0)
 		s.Close()
 		s.resolve(lane.Failed, 0)
-		s.tickets[0].Hold()
 		require.Zero(s, s.State().Failures)
 	})
 }

@@ -15,7 +15,7 @@ func (l *Lane) pause() {
 		return
 	}
 	l.failures++
-	wait := l.settings.Backoff.after(l.failures)
+	wait := l.settings.Backoff.After(l.failures)
 	l.notBefore = time.Now().Add(wait)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(wait, l.resume)

@@ -35,7 +35,6 @@ var ticketMoves = []move{
 	{"fail before sending", 1, justEntered, resolver(lane.Failed)},
 	{"refuse before sending", 1, justEntered, resolver(lane.Refused)},
 	{"suspend", 1, always, suspend},
-	{"hold", 1, func(_ *machine, _ *laneModel, t *ticketModel) bool { return t.standing == waiting }, hold},
 	{"say it twice", 1, func(_ *machine, _ *laneModel, t *ticketModel) bool {
 		return t.standing == waiting || t.standing == settled
 	}, sayTwice},
@@ -186,11 +185,6 @@ func suspend(_ *machine, _ *laneModel, t *ticketModel) {
 	if t.standing == pending {
 		t.fenced = true
 	}
-}
-
-func hold(_ *machine, l *laneModel, t *ticketModel) {
-	t.Hold()
-	l.hold()
 }
 
 func sayTwice(m *machine, _ *laneModel, t *ticketModel) {

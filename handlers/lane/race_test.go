@@ -77,7 +77,6 @@ func (r *route) relay(s *sending) {
 			s.Settle(lane.Parked)
 			return
 		}
-		s.Hold()
 	}
 }
 

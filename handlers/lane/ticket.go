@@ -151,16 +151,6 @@ func (t *Ticket) Suspend() {
 	}
 }
 
-// Hold pauses the lane before the ticket is tried again, longer each time, up to the lane's longest pause.
-func (t *Ticket) Hold() {
-	l := t.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t.state == waiting {
-		l.pause()
-	}
-}
-
 // Settle ends a ticket that is not sent: Dropped or Parked, or Confirmed by a consumer that has no publisher. It reports false
 // when the ticket is settled already, or pending: what may be stored must not be given up.
 func (t *Ticket) Settle(o Outcome) bool {
