@@ -50,7 +50,8 @@ func (c Config) Validate() error {
 type SourceConfig struct {
 	// Consumer is the name in the group under which this instance reads; by default the instance's own name.
 	Consumer string `yaml:"consumer"`
-	// Lease is how long after the last sign of life of the instance that reads another one takes over; 10s by default.
+	// Lease is how long after the last sign of life of the instance that reads another one takes over; 5s by default. A process that was killed waits as long
+	// when it is started again.
 	Lease config.Duration `yaml:"lease"`
 	// ClaimIdle is how long an entry of another consumer must have been untouched to count as abandoned; 60s by default. What
 	// the instance left behind that had the lease before is taken over at once.
@@ -61,7 +62,7 @@ type SourceConfig struct {
 func (c SourceConfig) Validate() error {
 	var errs []error
 	if d := time.Duration(c.Lease); d < minLease || d > maxIdle {
-		errs = append(errs, config.Invalid("lease", `%s is not between %s and 24h; write for example "10s"`, c.Lease, config.Duration(minLease)))
+		errs = append(errs, config.Invalid("lease", `%s is not between %s and 24h; write for example "5s"`, c.Lease, config.Duration(minLease)))
 	}
 	if d := time.Duration(c.ClaimIdle); d < minLease || d > maxIdle {
 		errs = append(errs, config.Invalid("claim_idle", `%s is not between %s and 24h; write for example "60s"`, c.ClaimIdle, config.Duration(minLease)))
@@ -105,6 +106,6 @@ func (c DestinationConfig) Validate() error {
 // DefaultConfig returns the options of a data center, a source and a destination that the file says nothing about.
 func DefaultConfig() (Config, SourceConfig, DestinationConfig) {
 	return Config{DialTimeout: config.Duration(5 * time.Second)},
-		SourceConfig{Lease: config.Duration(10 * time.Second), ClaimIdle: config.Duration(60 * time.Second)},
+		SourceConfig{Lease: config.Duration(5 * time.Second), ClaimIdle: config.Duration(60 * time.Second)},
 		DestinationConfig{WaitTimeout: config.Duration(time.Second), ConfirmTimeout: config.Duration(30 * time.Second)}
 }

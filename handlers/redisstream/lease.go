@@ -12,25 +12,26 @@ import (
 )
 
 // A group gives each entry to one of its consumers, so two that read at the same time would break the order of the stream. Therefore one
-// instance reads, the one that has the lease: a hash with its name, and the time by the server's clock until which it has it. A
-// reader that merely cannot reach the server keeps its lane: what it has in flight goes on in order, and so do the
+// instance reads, the one that has the lease: a hash with its name, a token that no other reader has, whatever its name, and the time by
+// the server's clock until which it has it. A reader that merely cannot reach the server keeps its lane: what it has in flight goes on in order, and so do the
 // entries of whoever took over, from the first one that is not acked: whichever copy of a message comes first comes in order.
 
-// leaseScript gets or renews the lease, and tells whether that was possible and who had it before.
+// leaseScript gets or renews the lease, and tells whether that was possible and who else had it before.
 const leaseScript = `
 local now = redis.call('TIME')
 now = now[1] * 1000 + math.floor(now[2] / 1000)
-local lease = redis.call('HMGET', KEYS[1], 'holder', 'until')
-local free = not lease[1] or lease[1] == ARGV[1] or tonumber(lease[2]) <= now
+local lease = redis.call('HMGET', KEYS[1], 'holder', 'token', 'until')
+local mine = lease[2] == ARGV[2]
+local free = not lease[1] or mine or tonumber(lease[3]) <= now
 if free then
-  redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]))
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'token', ARGV[2], 'until', string.format('%.0f', now + ARGV[3]))
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
 end
-return {free and 1 or 0, lease[1] or ''}`
+return {free and 1 or 0, mine and '' or lease[1] or ''}`
 
 // releaseScript ends the lease at once; the name stays, for the successor to know whose entries it may take over.
 const releaseScript = `
-if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then
+if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then
   redis.call('HSET', KEYS[1], 'until', '0')
 end
 return 1`
@@ -45,12 +46,12 @@ func (r *reader) leaseKey() string {
 	return fmt.Sprintf("mqferry:{%s}:%s:lease", r.source.Topic, r.source.Group)
 }
 
-// acquire gets or renews the lease; previous is who had it last, "" when nobody knows.
-func (r *reader) acquire(ctx context.Context) (won bool, previous string, err error) {
+// acquire gets or renews the lease; other is who had it last, "" when that was this reader or nobody knows.
+func (r *reader) acquire(ctx context.Context) (won bool, other string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(answerTimeout, max(time.Second, time.Duration(r.options.Lease)/3)))
 	defer cancel()
 	reply, err := r.client.Eval(ctx, leaseScript, []string{r.leaseKey()},
-		r.consumer, time.Duration(r.options.Lease).Milliseconds(), leaseMemory.Milliseconds()).Slice()
+		r.consumer, r.token, time.Duration(r.options.Lease).Milliseconds(), leaseMemory.Milliseconds()).Slice()
 	if err != nil {
 		return false, "", fmt.Errorf("lease of stream %s/%s: %w", r.source.DataCenter, r.source.Topic, err)
 	}
@@ -58,8 +59,8 @@ func (r *reader) acquire(ctx context.Context) (won bool, previous string, err er
 		return false, "", fmt.Errorf("lease of stream %s/%s: the server answered with %d values", r.source.DataCenter, r.source.Topic, len(reply))
 	}
 	one, _ := reply[0].(int64)
-	previous, _ = reply[1].(string)
-	return one == 1, previous, nil
+	other, _ = reply[1].(string)
+	return one == 1, other, nil
 }
 
 // lead gets or renews the lease, and closes the lane when another instance has it, or had it in between. With an intake it
@@ -67,21 +68,20 @@ func (r *reader) acquire(ctx context.Context) (won bool, previous string, err er
 func (r *reader) lead(ctx context.Context, in *handlers.Intake) (*handlers.Inlet, error) {
 	r.leasing.Lock()
 	defer r.leasing.Unlock()
-	won, previous, err := r.acquire(ctx)
+	won, other, err := r.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	foreign := previous != "" && previous != r.consumer
-	if foreign {
+	if other != "" {
 		r.dropLane()
 	}
 	if !won {
-		return nil, errLease
+		return nil, fmt.Errorf("%w: %q holds the lease of stream %s/%s", errStandby, other, r.source.DataCenter, r.source.Topic)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if foreign {
-		r.predecessor = previous
+	if other != "" {
+		r.predecessor = other
 	}
 	if r.inlet == nil && in != nil {
 		r.inlet = in.Inlet(r.source.Topic, nil)
@@ -98,25 +98,21 @@ func (r *reader) dropLane() {
 	if inlet == nil {
 		return
 	}
-	end(errLease)
+	end(errLost)
 	inlet.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.held)
 }
 
-// awaitLease waits until this instance has the lease, and returns the open lane.
+// awaitLease waits until this instance has the lease, and returns the open lane. Meanwhile the source is down, since nothing comes from it here.
 func (r *reader) awaitLease(ctx context.Context, in *handlers.Intake) (*handlers.Inlet, error) {
-	for told := false; ; {
+	for {
 		inlet, err := r.lead(ctx, in)
-		if !errors.Is(err, errLease) {
+		if !errors.Is(err, errStandby) {
 			return inlet, err
 		}
-		r.source.Health.Up()
-		if !told {
-			r.source.Logger.Info("standing by: another instance reads the stream", "stream", r.source.Topic, "group", r.source.Group)
-			told = true
-		}
+		r.source.Health.Down(err)
 		pause(ctx, min(standbyRetry, time.Duration(r.options.Lease)/3))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -127,7 +123,7 @@ func (r *reader) awaitLease(ctx context.Context, in *handlers.Intake) (*handlers
 // keep renews the lease and the claims on what is held, until the reader is closed: also while a read blocks, while the window is full,
 // and while the last messages drain.
 func (r *reader) keep() {
-	renew := min(time.Duration(r.options.Lease), time.Duration(r.options.ClaimIdle)) / 3
+	renew := min(time.Duration(r.options.Lease), time.Duration(r.options.ClaimIdle)) / 5
 	ticker := time.NewTicker(renew)
 	defer ticker.Stop()
 	claimed := time.Now()
@@ -189,5 +185,5 @@ func (r *reader) release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = r.client.Eval(ctx, releaseScript, []string{r.leaseKey()}, r.consumer).Err()
+	_ = r.client.Eval(ctx, releaseScript, []string{r.leaseKey()}, r.token).Err()
 }

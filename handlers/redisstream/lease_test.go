@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mqferry/mqferry/config"
+	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/integration/brokers"
 )
 
@@ -83,4 +84,50 @@ func TestAReaderThatWasAwayAndKeptItsLeaseGoesOn(t *testing.T) {
 	require.NoError(t, got[0].Context().Err())
 	w.produce(100, 110)
 	require.Equal(t, span(100, 110), w.numbers(w.receive(messages, 10)))
+}
+
+func TestTwoProcessesOfOneNameKeepTheOrder(t *testing.T) {
+	w := newWorld(t, brokers.Redis(t, "a").Address(), brokers.Redis(t, "b").Address())
+	w.sourceOwn.Lease = config.Duration(300 * time.Millisecond)
+	const n = 20_000
+	w.produce(0, n)
+	stopFirst, stopSecond := w.relay(), w.relay()
+	w.settled(n)
+	stopFirst()
+	stopSecond()
+	w.requireNoLoss(n, 0)
+}
+
+func TestAnInstanceThatWaitsForALeaseIsDownAndSaysWhy(t *testing.T) {
+	for _, name := range []string{"one", "two"} {
+		t.Run("held by "+name, func(t *testing.T) {
+			source := brokers.Redis(t, "a")
+			link := source.Link(t)
+			w := newWorld(t, source.Address(), source.Address())
+			w.sourceOwn.Lease, w.sourceOwn.ClaimIdle = config.Duration(500*time.Millisecond), config.Duration(time.Hour)
+			w.produce(0, 100)
+			direct := w.from
+			w.from = link.Address()
+			old := w.receive(w.subscribe(w.subscriber(name)), 100)
+
+			w.from, w.source.Health = direct, handlers.NewHealth(nil)
+			messages := w.subscribe(w.subscriber("two"))
+			w.eventually(func() bool { _, _, err := w.source.Health.State(); return err != nil }, "nothing tells that it waits")
+			up, _, err := w.source.Health.State()
+			require.False(t, up)
+			require.ErrorContains(t, err, "standing by: ")
+			require.ErrorContains(t, err, `"`+name+`" holds the lease of stream here/`+w.in)
+			w.silent(messages, time.Second)
+
+			link.Cut()
+			require.Equal(t, span(0, 100), w.numbers(w.receive(messages, 100)))
+			w.eventually(func() bool { up, _, _ := w.source.Health.State(); return up }, "it reads and is shown as down")
+			require.NoError(t, link.Heal())
+			select {
+			case <-old[0].Context().Done():
+			case <-time.After(patience):
+				require.FailNow(t, "the lane goes on without the lease")
+			}
+		})
+	}
 }

@@ -2,6 +2,7 @@ package redisstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ type reader struct {
 	source     handlers.Source
 	options    SourceConfig
 	consumer   string
+	token      string        // Tells this reader from any other that has the same name.
 	client     *redis.Client // For all that must go on while a read blocks.
 	batch      batch         // Fetch's own.
 	created    bool          // Fetch's own: the group was there once.
@@ -46,8 +48,11 @@ type reader struct {
 	end         context.CancelCauseFunc
 }
 
-// errLease ends a session when another instance has the lease.
-var errLease = errors.New("another instance has the lease of the stream")
+// What the lease may do to a session: end it, or not let it begin.
+var (
+	errLost    = errors.New("another instance took the lease of the stream")
+	errStandby = errors.New("standing by")
+)
 
 func newReader(c *connection, s handlers.Source, o SourceConfig) *reader {
 	consumer := o.Consumer
@@ -62,7 +67,7 @@ func newReader(c *connection, s handlers.Source, o SourceConfig) *reader {
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &reader{
-		connection: c, source: s, options: o, consumer: consumer,
+		connection: c, source: s, options: o, consumer: consumer, token: rand.Text(),
 		client: redis.NewClient(c.options(3)),
 		batch:  newBatch(s.Window, s.Bytes),
 		held:   map[entryID]struct{}{},
@@ -92,11 +97,11 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 	return ctx.Err()
 }
 
-// report says why a session ended. A group that is gone is no failure of the connection, nor is a lease that another instance has.
+// report says why a session ended. A group that is gone is no failure of the connection, nor is a lease that another instance took.
 func (r *reader) report(err error) {
 	switch {
-	case errors.Is(err, errLease):
-		r.source.Logger.Warn("lost the lease of the stream, standing by", "stream", r.source.Topic, "group", r.source.Group)
+	case errors.Is(err, errLost):
+		r.source.Health.Down(err)
 	case redis.HasErrorPrefix(err, "NOGROUP"):
 	default:
 		r.source.Health.Down(err)

@@ -67,7 +67,7 @@ func newWorld(t testing.TB, from, to string) *world {
 		Meter:   &handlers.Meter{}, Health: handlers.NewHealth(nil),
 	}
 	w.destination = handlers.Destination{
-		Route: "test", DataCenter: "there", Topic: w.out, Window: 1000, Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil),
+		Route: "test", DataCenter: "there", Topic: w.out, Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil),
 	}
 	w.client = redis.NewClient(&redis.Options{Addr: from, MaxRetries: -1})
 	w.there = redis.NewClient(&redis.Options{Addr: to, MaxRetries: -1})
