@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"errors"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -147,6 +148,10 @@ func (d *decoder) unknown(n *node, e entry, names []string) {
 	d.bad = append(d.bad, spot(e.node))
 	if near := nearest(e.name, names); near != "" {
 		d.bad = append(d.bad, spot(n.place(near)))
+	}
+	if name, _, found := strings.Cut(e.name, ":"); found { // What follows was meant as the value, and may be a secret.
+		d.errs = append(d.errs, n.errorAt(e.line, e.column, `unknown key %s: write a space after ":"`, quoted(name+":…")))
+		return
 	}
 	d.errs = append(d.errs, n.errorAt(e.line, e.column, "unknown key %s%s", quoted(e.name), instead(e.name, names)))
 }

@@ -24,11 +24,12 @@ func environment(name string) (string, bool) {
 
 // kafka, redis and ends stand for what the brokers' own packages decode.
 type kafka struct {
-	Brokers []string          `yaml:"brokers"`
-	Linger  config.Duration   `yaml:"linger"`
-	TLS     *tls              `yaml:"tls"`
-	SASL    sasl              `yaml:"sasl"`
-	Labels  map[string]string `yaml:"labels"`
+	Brokers  []string          `yaml:"brokers"`
+	ClientID string            `yaml:"client_id"`
+	Linger   config.Duration   `yaml:"linger"`
+	TLS      *tls              `yaml:"tls"`
+	SASL     sasl              `yaml:"sasl"`
+	Labels   map[string]string `yaml:"labels"`
 }
 
 func (k *kafka) Validate() error {
