@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"runtime/debug"
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/router"
@@ -28,6 +30,7 @@ func (p program) carry(ctx context.Context, args []string) int {
 	if stop {
 		return code
 	}
+	limitMemory(cfg)
 	logger := p.logger(look)
 	// In front, so that a binary's own options have the last word.
 	opts := append([]router.Option{router.WithLogger(logger), router.WithInstance(instance)}, p.opts...)
@@ -36,6 +39,13 @@ func (p program) carry(ctx context.Context, args []string) int {
 		return p.mistaken(err)
 	}
 	return serve(ctx, cfg, r, logger)
+}
+
+// limitMemory lets the garbage collector work harder before garbage doubles what the configuration allows in flight. GOMEMLIMIT has the last word.
+func limitMemory(cfg *config.Config) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(cfg.Memory)/4*5 + 128<<20)
+	}
 }
 
 // serve runs the router between the start and the end of all that stands around it.
