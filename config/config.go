@@ -79,6 +79,9 @@ type Source struct {
 	Options Raw
 }
 
+// String names the end as the short form does: datacenter/topic.
+func (s Source) String() string { return s.DataCenter + "/" + s.Topic }
+
 // Destination is the end of a route that messages are delivered to.
 type Destination struct {
 	// DataCenter is the name of one of Config.DataCenters.
@@ -88,6 +91,9 @@ type Destination struct {
 	// Options is all else that the long form says, for the broker to decode. It has a position even where it is empty.
 	Options Raw
 }
+
+// String names the end as the short form does: datacenter/topic.
+func (d Destination) String() string { return d.DataCenter + "/" + d.Topic }
 
 // Admin is the HTTP server for health and metrics.
 type Admin struct {

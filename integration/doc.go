@@ -5,9 +5,9 @@
 //
 //	from := integration.NewKafka(t, "shanghai", brokers.Kafka(t, "a"), 4)
 //	to := integration.NewRedis(t, "virginia", brokers.Redis(t, "a"))
-//	route := integration.NewRoute(t, from, to)
+//	route := integration.NewRoute(from, to)
 //	route.Send(t, 10_000)
-//	ferry := integration.Run(t, integration.Config("window: 1000", route))
+//	ferry := integration.Run(t, integration.Config("defaults: {window: 1000}", route))
 //	route.WaitAcked(t, time.Minute)
 //	ferry.Stop(t, 10*time.Second)
 //	route.WantExactlyOnce(t)

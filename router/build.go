@@ -73,7 +73,7 @@ func (r *route) start(intake context.Context, p *parts) (*message.Router, error)
 	messages, err := p.subscriber.Subscribe(intake, r.plan.From.Topic)
 	if err != nil {
 		r.sourceHealth.Down(err)
-		return nil, fmt.Errorf("route %q: subscribe to %s/%s: %w", r.plan.Name, r.plan.From.DataCenter, r.plan.From.Topic, err)
+		return nil, fmt.Errorf("route %q: subscribe to %s: %w", r.plan.Name, r.plan.From, err)
 	}
 	w, err := message.NewRouter(message.RouterConfig{CloseTimeout: r.shutdown + grace}, watermillLogger{r.logger})
 	if err != nil {

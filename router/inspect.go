@@ -65,8 +65,8 @@ func (r *route) inspect(ctx context.Context, from, to handlers.Conn) Inspection 
 	source, destination := r.ends(from)
 	found := Inspection{
 		Route:       r.plan.Name,
-		Source:      Finding{End: r.plan.From.DataCenter + "/" + r.plan.From.Topic},
-		Destination: Finding{End: r.plan.To.DataCenter + "/" + r.plan.To.Topic},
+		Source:      Finding{End: r.plan.From.String()},
+		Destination: Finding{End: r.plan.To.String()},
 	}
 	found.Source.Text, found.Source.Err = from.InspectSource(ctx, source, r.plan.source)
 	found.Destination.Text, found.Destination.Err = to.InspectDestination(ctx, destination, r.plan.destination)

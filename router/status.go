@@ -120,8 +120,8 @@ func (r *route) status() Status {
 	r.mu.Unlock()
 	s := Status{
 		Route: r.plan.Name,
-		From:  r.plan.From.DataCenter + "/" + r.plan.From.Topic,
-		To:    r.plan.To.DataCenter + "/" + r.plan.To.Topic,
+		From:  r.plan.From.String(),
+		To:    r.plan.To.String(),
 		Phase: phase, Meter: r.meter,
 		Source: endOf(r.sourceHealth, r.from), Destination: endOf(r.destinationHealth, r.to),
 	}

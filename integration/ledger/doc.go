@@ -2,7 +2,6 @@
 // lost, damaged, unknown, repeated or out of order, names the first few, and needs about one bit a message once it has
 // arrived.
 //
-// The producing side numbers its messages with [Ledger.Next] and enters each with [Ledger.Sent]; the consuming side parses
-// what it got with [Parse] and enters it with [Ledger.Received]. Those who have messages of their own use
-// [Ledger.Produced] and [Ledger.Arrived] with a fingerprint of their choice.
+// The producing side numbers the messages of each lane from 0 and enters each with [Ledger.Produced], before or after it is sent; the consuming side
+// enters what it got with [Ledger.Arrived], in order. Both give a fingerprint of the content, any hash that both can make.
 package ledger

@@ -64,9 +64,6 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Ended is closed once the child has ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
-
 // ExitCode is what an ended child gave back, or -1 when a signal ended it. It waits for the end.
 func (p *Process) ExitCode() int {
 	<-p.ended

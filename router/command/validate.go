@@ -31,7 +31,7 @@ func (p program) validate(ctx context.Context, args []string) int {
 	}
 	fmt.Fprintf(p.out, "ok: %s\n", size(cfg))
 	for _, r := range cfg.Routes {
-		fmt.Fprintf(p.out, "  %s: %s/%s -> %s/%s\n", r.Name, r.From.DataCenter, r.From.Topic, r.To.DataCenter, r.To.Topic)
+		fmt.Fprintf(p.out, "  %s: %s -> %s\n", r.Name, r.From, r.To)
 	}
 	return good
 }
