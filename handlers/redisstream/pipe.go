@@ -133,6 +133,9 @@ func (p *pipe) write(ctx context.Context, w *wire, received <-chan struct{}) err
 	defer ticker.Stop()
 	var batch []pending
 	for {
+		if w.quiet() > silence && p.unanswered() {
+			return errSilent
+		}
 		var ask bool
 		if batch, ask = p.next(batch); len(batch) > 0 || ask {
 			if err := w.send(batch, ask); err != nil {
@@ -145,10 +148,7 @@ func (p *pipe) write(ctx context.Context, w *wire, received <-chan struct{}) err
 		select {
 		case <-p.wake:
 		case <-ticker.C:
-			switch quiet := w.quiet(); {
-			case quiet > silence && p.unanswered():
-				return errSilent
-			case quiet > idleTime && p.idle():
+			if w.quiet() > idleTime && p.idle() {
 				return errIdle
 			}
 		case <-received:

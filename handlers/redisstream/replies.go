@@ -21,7 +21,7 @@ func (p *pipe) receive(w *wire) error {
 		if err != nil && !errors.As(err, &no) {
 			return err
 		}
-		w.moved()
+		w.replied()
 		m, ok := p.head()
 		switch {
 		case !ok:

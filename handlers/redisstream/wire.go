@@ -24,8 +24,11 @@ type wire struct {
 	options DestinationConfig
 	asks    []question
 	opened  time.Time
-	last    atomic.Int64 // When something last moved, since opened.
 	number  [20]byte
+
+	flushed  int64        // How many messages and questions were written; the writing goroutine's.
+	answered atomic.Int64 // How many of them have a reply.
+	waiting  atomic.Int64 // Since when the oldest of the others waits for the server, counted from opened.
 
 	once  sync.Once
 	cause error // Read it after both goroutines have ended.
@@ -65,13 +68,16 @@ func (w *wire) end(cause error) {
 	_ = w.conn.Close()
 }
 
-// moved notes that something was written or read.
-func (w *wire) moved() { w.last.Store(int64(time.Since(w.opened))) }
+// replied counts a reply: the next message waits from now on.
+func (w *wire) replied() {
+	w.answered.Add(1)
+	w.waiting.Store(int64(time.Since(w.opened)))
+}
 
-// quiet is how long nothing was.
-func (w *wire) quiet() time.Duration { return time.Since(w.opened) - time.Duration(w.last.Load()) }
+// quiet is how long the server has been silent with everything before it to work on, or with nothing to do.
+func (w *wire) quiet() time.Duration { return time.Since(w.opened) - time.Duration(w.waiting.Load()) }
 
-// pieces writes to a wire bit by bit, so that a large message on a slow link is not taken for a server that does not answer.
+// pieces writes to a wire bit by bit, so that the deadline is one for each bit: a large message on a slow link takes its time.
 type pieces struct{ *wire }
 
 func (p pieces) Write(b []byte) (int, error) {
@@ -86,7 +92,6 @@ func (p pieces) Write(b []byte) (int, error) {
 		if err != nil {
 			return written, err
 		}
-		p.moved()
 		b = b[n:]
 	}
 	return written, nil
@@ -107,7 +112,18 @@ func (w *wire) send(batch []pending, ask bool) error {
 		}
 	}
 	// A bufio.Writer keeps its first error for the end.
-	return w.out.Flush()
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	// Were it done for each write, a server that never answers would be believed as long as messages come.
+	if w.answered.Load() >= w.flushed {
+		w.waiting.Store(int64(time.Since(w.opened)))
+	}
+	w.flushed += int64(len(batch))
+	if ask {
+		w.flushed += int64(len(w.asks))
+	}
+	return nil
 }
 
 // add writes the XADD of one message.
