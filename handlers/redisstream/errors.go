@@ -10,23 +10,33 @@ import (
 )
 
 // classify gives the server's no to an XADD its class. The protocol's first word is the code; "ERR" is the code for all the rest. A code
-// that is not known here may come from a proxy in front of a server that is down, so it is nobody's fault.
-func classify(stream string, reply redigo.Error) error {
+// that is not known here may come from a proxy in front of a server that is down, so it is nobody's fault. Some proxies say "ERR" then too: it is
+// the message's fault only when that was judged alone.
+func classify(stream string, reply redigo.Error, alone bool) error {
 	err := fmt.Errorf("add to stream %s: %w", stream, reply)
-	code, rest, _ := strings.Cut(string(reply), " ")
-	switch code {
+	switch code(reply) {
 	case "OOM", "NOREPLICAS", "MISCONF":
 		return handlers.Full(err)
 	case "WRONGTYPE", "NOPERM":
 		return handlers.Unroutable(err)
-	case "ERR":
+	case anyError:
 		// The server reads no further after this one and hangs up: there is no code for it.
-		if strings.HasPrefix(rest, "Protocol error") {
+		if strings.HasPrefix(string(reply), "ERR Protocol error") {
 			return handlers.Permanent(err)
 		}
-		return handlers.Refused(err)
+		if alone {
+			return handlers.Refused(err)
+		}
 	}
 	return handlers.Unavailable(err)
+}
+
+// anyError is the code of whatever has none of its own.
+const anyError = "ERR"
+
+func code(reply redigo.Error) string {
+	first, _, _ := strings.Cut(string(reply), " ")
+	return first
 }
 
 // sized reports whether every part of the message is one that the server would read.

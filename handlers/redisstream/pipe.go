@@ -45,9 +45,13 @@ type pipe struct {
 	ended    bool
 
 	// The reading goroutine's, and run's while there is none.
-	stored []pending
-	short  error // Which of the answers so far was too little.
+	stored  []pending
+	short   error   // Which of the answers so far was too little.
+	suspect suspect // What was last answered with an error that may be the message's fault, or a proxy's.
 }
+
+// suspect is a message that may have to be refused.
+type suspect struct{ id, stream string }
 
 func newPipe(p *publisher) *pipe {
 	return &pipe{publisher: p, wake: make(chan struct{}, 1)}
@@ -85,6 +89,7 @@ func (p *pipe) run() {
 			p.fail(err)
 			continue
 		}
+		w.sound = p.suspect != suspect{} && w.knows(ctx, p.suspect.stream)
 		if connected {
 			meter.Reconnects.Add(1)
 		}

@@ -29,7 +29,7 @@ func (p *pipe) receive(w *wire) error {
 		case m.turn == nil:
 			err = p.answer(reply, err)
 		default:
-			err = p.added(m, no)
+			err = p.added(w, m, no)
 		}
 		if err != nil {
 			return err
@@ -53,11 +53,16 @@ func (p *pipe) head() (pending, bool) {
 }
 
 // added takes the reply to the XADD of m: no is empty when it was an id. A no for reasons of the server breaks the connection: all
-// that was sent resolves, and the next one may find another server.
-func (p *pipe) added(m pending, no redigo.Error) error {
+// that was sent resolves, and the next one may find another server. So does an error without a code of its own, until it is the answer to the same
+// message again, now the first one on a connection over which the stream can be asked about.
+func (p *pipe) added(w *wire, m pending, no redigo.Error) error {
 	var err error
 	if no != "" {
-		err = classify(m.stream, no)
+		this := suspect{m.record.ID, m.stream}
+		err = classify(m.stream, no, w.sound && w.answered.Load() == 1 && p.suspect == this)
+		if code(no) == anyError {
+			p.suspect = this
+		}
 	}
 	if handlers.ClassOf(err) == handlers.ClassUnavailable || err == nil && len(p.publisher.questions) > 0 {
 		p.mu.Lock()

@@ -3,6 +3,7 @@ package redisstream
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -24,6 +25,7 @@ type wire struct {
 	options DestinationConfig
 	asks    []question
 	opened  time.Time
+	sound   bool // The server itself told of the stream just before.
 	number  [20]byte
 
 	flushed  int64        // How many messages and questions were written; the writing goroutine's.
@@ -60,6 +62,13 @@ func (p *publisher) open(ctx context.Context) (*wire, error) {
 	w := &wire{conn: conn, raw: raw, options: p.options, asks: p.questions, opened: time.Now()}
 	w.out = bufio.NewWriterSize(pieces{w}, writeBuffer)
 	return w, nil
+}
+
+// knows reports whether the server tells of a stream: what has a proxy in front of it would not while it is down.
+func (w *wire) knows(ctx context.Context, stream string) bool {
+	_, err := redigo.DoContext(w.conn, ctx, "XLEN", stream)
+	var no redigo.Error
+	return err == nil || errors.As(err, &no) && code(no) != anyError
 }
 
 // end closes the connection, which ends the other goroutine too; the first cause is kept.
