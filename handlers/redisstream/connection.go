@@ -21,6 +21,8 @@ const (
 	keepAlive = 15 * time.Second
 	// commitInterval is the longest that settled messages wait for their XACK while the window has room.
 	commitInterval = 100 * time.Millisecond
+	// pingInterval is how often a destination is asked for a sign of life while there is nothing to send.
+	pingInterval = 10 * time.Second
 )
 
 // connection is one Redis. Every subscriber and publisher has sockets of its own: a blocked read must not hold up another route.
@@ -28,12 +30,13 @@ type connection struct {
 	config   Config
 	settings handlers.Settings
 	client   *redis.Client
+	interval time.Duration // Between the pings of an idle publisher.
 }
 
 // Open connects to the server and asks for a sign of life. It fails with an unavailable error when none comes.
 func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connection[SourceConfig, DestinationConfig], error) {
 	logging.Disable() // It is one for the process, and repeats on stderr the errors that come back to us anyway.
-	conn := &connection{config: c, settings: s}
+	conn := &connection{config: c, settings: s, interval: pingInterval}
 	conn.client = redis.NewClient(conn.options(2))
 	if err := conn.client.Ping(ctx).Err(); err != nil {
 		_ = conn.client.Close()
@@ -84,9 +87,12 @@ func (c *connection) Subscriber(s handlers.Source, o SourceConfig) (message.Subs
 	return handlers.NewSubscriber(s, newReader(c, s, o), commitInterval), nil
 }
 
-// Publisher makes a publisher. Its sockets are opened when there is something to send.
+// Publisher makes a publisher. Its sockets are opened when there is something to send; while there is nothing, it asks the server for a sign
+// of life every 10 s.
 func (c *connection) Publisher(d handlers.Destination, o DestinationConfig) (message.Publisher, error) {
-	return newPublisher(c, d, o), nil
+	p := newPublisher(c, d, o)
+	p.ends.Go(p.watch)
+	return p, nil
 }
 
 // Close ends what the connection holds for all routes.
