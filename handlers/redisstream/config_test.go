@@ -3,6 +3,7 @@ package redisstream_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -86,6 +87,7 @@ func TestAServerThatCannotBeReachedIsUnavailable(t *testing.T) {
 
 func TestAPasswordIsUsedAtBothEndsAndShownNowhere(t *testing.T) {
 	const canary = "canary-4711"
+	silent := slog.New(slog.DiscardHandler)
 	server := brokers.RedisOwn(t, "--aclfile", aclFile(t, "user default on nopass -@all +ping", "user ferry on >"+canary+" ~* &* +@all"))
 	c, _, d := redisstream.DefaultConfig()
 	c.Address, c.Username, c.Password, c.DB = server.Address(), "ferry", canary, 3
@@ -96,12 +98,14 @@ func TestAPasswordIsUsedAtBothEndsAndShownNowhere(t *testing.T) {
 		InspectDestination(t.Context(), handlers.Destination{Topic: "s"}, d)
 	require.NoError(t, err)
 	require.Equal(t, "stream that does not exist yet: the first message creates it", text)
-	p, err := conn.Publisher(handlers.Destination{Topic: "s"}, d)
+	p, err := conn.Publisher(handlers.Destination{Topic: "s", Logger: silent, Meter: newMeter(), Health: handlers.NewHealth(silent)}, d)
 	require.NoError(t, err)
 	require.NoError(t, p.Publish("s", message.NewMessage("id", []byte("payload"))))
 	require.NoError(t, p.Close())
 	_, o, _ := redisstream.DefaultConfig()
-	s, err := conn.Subscriber(handlers.Source{Topic: "s", Group: "g", Window: 1, Meter: newMeter()}, o)
+	s, err := conn.Subscriber(handlers.Source{
+		Topic: "s", Group: "g", Window: 1, Logger: silent, Meter: newMeter(), Health: handlers.NewHealth(silent),
+	}, o)
 	require.NoError(t, err)
 	messages, err := s.Subscribe(t.Context(), "s")
 	require.NoError(t, err)

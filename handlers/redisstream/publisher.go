@@ -38,9 +38,6 @@ type publisher struct {
 type laneKey struct{ dataCenter, topic, lane string }
 
 func newPublisher(c *connection, d handlers.Destination, o DestinationConfig) *publisher {
-	if d.Meter == nil {
-		d.Meter = &handlers.Meter{}
-	}
 	p := &publisher{connection: c, destination: d, options: o, questions: questionsOf(o), pipes: map[laneKey]*pipe{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.limit.Store(defaultLimit)

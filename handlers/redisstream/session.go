@@ -14,7 +14,8 @@ import (
 
 // session is a reader that has the lease, on one connection.
 type session struct {
-	*reader
+	reader *reader
+	source handlers.Source // The reader's.
 	client *redis.Client
 	inlet  *handlers.Inlet
 	swept  time.Time
@@ -40,7 +41,7 @@ func (s *session) run(ctx context.Context, good func()) error {
 	for {
 		good()
 		s.source.Health.Up()
-		if time.Since(s.swept) > time.Duration(s.options.ClaimIdle) {
+		if time.Since(s.swept) > time.Duration(s.reader.options.ClaimIdle) {
 			if err := s.takeOver(ctx, 0); err != nil {
 				return err
 			}
@@ -57,13 +58,13 @@ func (s *session) run(ctx context.Context, good func()) error {
 
 // begin makes the group if it was never seen, and takes over everything that is pending in it.
 func (s *session) begin(ctx context.Context) error {
-	if !s.created {
+	if !s.reader.created {
 		if err := s.create(ctx, s.start()); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 			return err
 		}
-		s.created = true
+		s.reader.created = true
 	}
-	return s.takeOver(ctx, time.Duration(s.options.ClaimIdle))
+	return s.takeOver(ctx, time.Duration(s.reader.options.ClaimIdle))
 }
 
 func (s *session) start() string {
@@ -101,16 +102,16 @@ func (s *session) recreate(ctx context.Context) error {
 	s.source.Logger.Warn("the group of the stream was gone and is made again: entries may come twice",
 		"stream", s.source.Topic, "group", s.source.Group, "start", start, "stream_existed", existed == 1)
 	if existed == 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		clear(s.held) // A new stream's entries may have the old ones' ids.
+		s.reader.mu.Lock()
+		defer s.reader.mu.Unlock()
+		clear(s.reader.held) // A new stream's entries may have the old ones' ids.
 	}
 	return nil
 }
 
 // read asks for the next batch behind an id of this consumer's pending entries, or for new entries, behind ">".
 func (s *session) read(ctx context.Context, behind string, block time.Duration) ([]entry, error) {
-	args := []any{"XREADGROUP", "GROUP", s.source.Group, s.consumer, "COUNT", s.batch.count()}
+	args := []any{"XREADGROUP", "GROUP", s.source.Group, s.reader.consumer, "COUNT", s.reader.batch.count()}
 	if block > 0 {
 		args = append(args, "BLOCK", block.Milliseconds())
 	}
@@ -125,7 +126,7 @@ func (s *session) read(ctx context.Context, behind string, block time.Duration) 
 	if !ok {
 		return nil, fmt.Errorf("read stream %s/%s: the server's answer has a form that XREADGROUP never gives", s.source.DataCenter, s.source.Topic)
 	}
-	s.batch.learn(len(entries), bytes)
+	s.reader.batch.learn(len(entries), bytes)
 	return entries, nil
 }
 
@@ -176,8 +177,8 @@ func (s *session) hand(ctx context.Context, entries []entry) error {
 	}
 	records := make([]*record.Record, 0, len(entries))
 	for _, e := range entries {
-		if len(e.fields) > 0 && s.hold(e.id) {
-			records = append(records, decode(s.place(), e.id, e.fields))
+		if len(e.fields) > 0 && s.reader.hold(e.id) {
+			records = append(records, decode(s.reader.place(), e.id, e.fields))
 		}
 	}
 	if len(records) == 0 {
@@ -191,7 +192,7 @@ func (s *session) drop(ctx context.Context, ids []entryID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := s.ack(ctx, s.client, ids); err != nil {
+	if err := s.reader.ack(ctx, s.client, ids); err != nil {
 		return err
 	}
 	s.lost(len(ids))

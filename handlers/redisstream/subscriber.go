@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -61,9 +60,6 @@ func newReader(c *connection, s handlers.Source, o SourceConfig) *reader {
 	}
 	if consumer == "" {
 		consumer = "mqferry"
-	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &reader{
@@ -126,7 +122,7 @@ func (r *reader) session(parent context.Context, in *handlers.Intake, good func(
 	defer client.Close()
 	// A blocked read looks at no context.
 	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
-	s := &session{reader: r, client: client, inlet: inlet}
+	s := &session{reader: r, source: r.source, client: client, inlet: inlet}
 	err = s.run(ctx, good)
 	if cause := context.Cause(ctx); cause != nil && parent.Err() == nil {
 		return cause

@@ -38,9 +38,9 @@ func (s *session) takeOver(ctx context.Context, wait time.Duration) error {
 		}
 		s.swept = time.Now()
 		if f.foreign == 0 {
-			s.mu.Lock()
-			s.predecessor = ""
-			s.mu.Unlock()
+			s.reader.mu.Lock()
+			s.reader.predecessor = ""
+			s.reader.mu.Unlock()
 		}
 		return nil
 	}
@@ -49,9 +49,9 @@ func (s *session) takeOver(ctx context.Context, wait time.Duration) error {
 // claim goes through the pending entries of the group, and makes those its own whose consumer is gone.
 func (s *session) claim(ctx context.Context) (found, error) {
 	var f found
-	s.mu.Lock()
-	predecessor := s.predecessor
-	s.mu.Unlock()
+	s.reader.mu.Lock()
+	predecessor := s.reader.predecessor
+	s.reader.mu.Unlock()
 	for from := "-"; ; {
 		page, err := s.client.XPendingExt(ctx, &redis.XPendingExtArgs{
 			Stream: s.source.Topic, Group: s.source.Group, Start: from, End: "+", Count: ackChunk,
@@ -79,11 +79,11 @@ func (s *session) claimPage(ctx context.Context, page []redis.XPendingExt, prede
 		id, ok := parseID(p.ID)
 		switch {
 		case !ok:
-		case p.Consumer == s.consumer:
+		case p.Consumer == s.reader.consumer:
 			s.find(id, f)
 		case p.Consumer == predecessor:
 			left = append(left, p.ID)
-		case p.Idle >= time.Duration(s.options.ClaimIdle):
+		case p.Idle >= time.Duration(s.reader.options.ClaimIdle):
 			idle = append(idle, p.ID)
 		default:
 			f.foreign++
@@ -97,7 +97,7 @@ func (s *session) claimPage(ctx context.Context, page []redis.XPendingExt, prede
 	if n := len(left) - claimed; n > 0 {
 		s.lost(n)
 	}
-	_, err = s.claimIDs(ctx, idle, time.Duration(s.options.ClaimIdle), f)
+	_, err = s.claimIDs(ctx, idle, time.Duration(s.reader.options.ClaimIdle), f)
 	return err
 }
 
@@ -105,7 +105,7 @@ func (s *session) claimIDs(ctx context.Context, ids []string, idle time.Duration
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	claimed, err := s.client.XClaimJustID(ctx, s.claimOf(ids, idle)).Result()
+	claimed, err := s.client.XClaimJustID(ctx, s.reader.claimOf(ids, idle)).Result()
 	if err != nil {
 		return 0, fmt.Errorf("claim entries of stream %s/%s: %w", s.source.DataCenter, s.source.Topic, err)
 	}
@@ -118,7 +118,7 @@ func (s *session) claimIDs(ctx context.Context, ids []string, idle time.Duration
 }
 
 func (s *session) find(id entryID, f *found) {
-	if !s.holds(id) && (!f.any || id.less(f.first)) {
+	if !s.reader.holds(id) && (!f.any || id.less(f.first)) {
 		f.first, f.any = id, true
 	}
 }
