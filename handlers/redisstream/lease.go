@@ -113,7 +113,7 @@ func (r *reader) awaitLease(ctx context.Context, in *handlers.Intake) (*handlers
 			return inlet, err
 		}
 		r.source.Health.Down(err)
-		pause(ctx, min(standbyRetry, time.Duration(r.options.Lease)/3))
+		handlers.Pause(ctx, min(standbyRetry, time.Duration(r.options.Lease)/3))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -46,26 +46,9 @@ func newPublisher(c *connection, d handlers.Destination, o DestinationConfig) *p
 
 // Publish adds messages to the stream called topic and waits until the server has confirmed them, as far as the options ask for.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
-	if len(messages) == 1 {
-		turn := handlers.TurnOf(messages[0])
-		if err := p.send(topic, messages[0], turn); err != nil {
-			return err
-		}
-		return turn.Wait()
-	}
-	turns := make([]*handlers.Turn, 0, len(messages))
-	var failed error
-	for _, msg := range messages {
-		turn := handlers.TurnOf(msg)
-		if failed = p.send(topic, msg, turn); failed != nil {
-			break
-		}
-		turns = append(turns, turn)
-	}
-	for _, turn := range turns {
-		failed = errors.Join(turn.Wait(), failed)
-	}
-	return failed
+	return handlers.PublishAll(messages, func(msg *message.Message, turn *handlers.Turn) error {
+		return p.send(topic, msg, turn)
+	})
 }
 
 // send puts a message into its pipe.

@@ -88,7 +88,7 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 		}
 		failures++
 		r.report(err)
-		pause(ctx, backoff.After(failures))
+		handlers.Pause(ctx, backoff.After(failures))
 	}
 	return ctx.Err()
 }
@@ -228,13 +228,4 @@ func texts(ids []entryID) []string {
 		out[i] = id.String()
 	}
 	return out
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

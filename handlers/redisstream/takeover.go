@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mqferry/mqferry/handlers"
 )
 
 // pendingRetry is how often entries of other consumers are looked at while the reader waits for them.
@@ -30,7 +32,7 @@ func (s *session) takeOver(ctx context.Context, wait time.Duration) error {
 		left := time.Until(deadline)
 		if f.foreign > 0 && left > 0 {
 			s.source.Health.Up()
-			pause(ctx, min(left, pendingRetry))
+			handlers.Pause(ctx, min(left, pendingRetry))
 			continue
 		}
 		if err := s.handPending(ctx, f); err != nil {
