@@ -10,7 +10,7 @@ const (
 	// concurrentFetches is how many answers to fetches the client holds at most.
 	concurrentFetches = 2
 	// unknownRatio is how far batches are taken to expand before any was read.
-	unknownRatio = 4
+	unknownRatio = 32
 	// leastFetch is the least that is asked for; Kafka gives at least one batch in any case.
 	leastFetch = 4 << 10
 )

@@ -22,7 +22,7 @@ var errNotInGroup = errors.New("not in the group")
 // Commit moves the group's offsets to the end of what is settled. Kafka refuses it from a member that was left behind.
 func (r *reader) Commit(ctx context.Context, settled []handlers.Settled) error {
 	r.mu.Lock()
-	client, id := r.client, r.id.String()
+	client, note := r.client, noteOf(r.topic)
 	if client == nil {
 		client = r.leaving
 	}
@@ -34,12 +34,21 @@ func (r *reader) Commit(ctx context.Context, settled []handlers.Settled) error {
 	if err != nil {
 		return err
 	}
+	if err := r.commit(ctx, client, note, offsets); err != nil {
+		return err
+	}
+	r.source.Health.Up()
+	return nil
+}
+
+// commit commits offsets, and with each a note about the topic.
+func (r *reader) commit(ctx context.Context, client *kgo.Client, note string, offsets map[int32]kgo.EpochOffset) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
 		for t := range request.Topics {
 			for p := range request.Topics[t].Partitions {
-				request.Topics[t].Partitions[p].Metadata = &id
+				request.Topics[t].Partitions[p].Metadata = &note
 			}
 		}
 		return nil
@@ -48,9 +57,6 @@ func (r *reader) Commit(ctx context.Context, settled []handlers.Settled) error {
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, failed error) {
 			err = r.commitError(response, failed)
 		})
-	if err == nil {
-		r.source.Health.Up()
-	}
 	return err
 }
 

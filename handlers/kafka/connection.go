@@ -55,6 +55,7 @@ func (c *Connection) dial(options ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DialTimeout(time.Duration(c.config.DialTimeout)),
 		kgo.RetryBackoffFn(backoff.After),
 		kgo.MetadataMinAge(500 * time.Millisecond),
+		kgo.ConnIdleTimeout(5 * time.Minute),
 		kgo.DisableClientMetrics(),
 	}
 	return kgo.NewClient(append(shared, options...)...)

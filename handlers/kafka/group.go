@@ -7,9 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/mqferry/mqferry/handlers"
 )
@@ -40,7 +38,7 @@ func (r *reader) join(ctx context.Context, in *handlers.Intake) (*kgo.Client, er
 	if err != nil {
 		return nil, fmt.Errorf("kafka consumer for %s: %w", r.source.DataCenter, err)
 	}
-	r.client, r.id = client, detail.id
+	r.client, r.topic = client, detail
 	return client, nil
 }
 
@@ -55,17 +53,18 @@ func (r *reader) options(in *handlers.Intake, partitions int) []kgo.Opt {
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.DisableAutoCommit(),
-		kgo.ConsumeStartOffset(r.start()),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // What is out of range was cut off: go on with what is left, skip nothing.
 		kgo.FetchMaxWait(time.Duration(r.config.FetchMaxWait)),
 		kgo.FetchMaxBytes(all),
 		kgo.FetchMaxPartitionBytes(one),
 		kgo.MaxConcurrentFetches(concurrentFetches),
+		kgo.DisableFetchSessions(), // They save little for one topic, and can go on silently with one that was made again.
 		kgo.SessionTimeout(session),
 		kgo.HeartbeatInterval(min(session/3, 3*time.Second)),
 		kgo.RebalanceTimeout(max(rebalanceTimeout, session)),
-		kgo.OnOffsetsFetched(r.compareTopics),
-		kgo.AdjustFetchOffsetsFn(r.beginAnew),
+		kgo.OnOffsetsFetched(r.noteOffsets),
+		kgo.AdjustFetchOffsetsFn(r.adjustOffsets),
 		kgo.OnPartitionsAssigned(func(_ context.Context, c *kgo.Client, given map[string][]int32) {
 			r.assigned(in, c, given[r.source.Topic])
 		}),
@@ -95,16 +94,6 @@ func (r *reader) instance() string {
 		return '_'
 	}, r.conn.settings.Instance+"."+r.source.Route)
 	return id[:min(len(id), 200)]
-}
-
-func (r *reader) start() kgo.Offset {
-	switch s := r.source.Start; {
-	case s.Latest:
-		return kgo.NewOffset().AtEnd()
-	case !s.Time.IsZero():
-		return kgo.NewOffset().AfterMilli(s.Time.UnixMilli())
-	}
-	return kgo.NewOffset().AtStart()
 }
 
 func (r *reader) assigned(in *handlers.Intake, c *kgo.Client, partitions []int32) {
@@ -162,51 +151,4 @@ func (r *reader) end(partitions []int32, how func(*handlers.Inlet)) {
 	for _, i := range inlets {
 		delete(r.inlets, i)
 	}
-}
-
-// compareTopics looks at the topic's id that was committed with each offset. Where it is another, the topic was deleted and made again
-// since, and the offset means nothing.
-func (r *reader) compareTopics(_ context.Context, _ *kgo.Client, response *kmsg.OffsetFetchResponse) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stale = map[int32]bool{}
-	note := func(partition int32, offset int64, metadata *string) {
-		if offset >= 0 && metadata != nil && isTopicID(*metadata) && r.id != (kadm.TopicID{}) && *metadata != r.id.String() {
-			r.stale[partition] = true
-		}
-	}
-	for _, t := range response.Topics {
-		for _, p := range t.Partitions {
-			note(p.Partition, p.Offset, p.Metadata)
-		}
-	}
-	for _, g := range response.Groups {
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				note(p.Partition, p.Offset, p.Metadata)
-			}
-		}
-	}
-	return nil
-}
-
-// isTopicID tells our own notes from what others write there.
-func isTopicID(s string) bool { return len(s) == len(kadm.TopicID{}.String()) }
-
-// beginAnew lets stale partitions begin at their start: all in them is new.
-func (r *reader) beginAnew(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	r.mu.Lock()
-	stale := r.stale
-	r.stale = nil
-	r.mu.Unlock()
-	for p := range stale {
-		if _, ok := offsets[r.source.Topic][p]; ok {
-			offsets[r.source.Topic][p] = kgo.NewOffset().AtStart()
-		}
-	}
-	if len(stale) > 0 {
-		r.source.Meter.Recreated.Add(1)
-		r.source.Logger.Warn("the source topic was deleted and made again: it is read from its beginning", "topic", r.source.Topic)
-	}
-	return offsets, nil
 }

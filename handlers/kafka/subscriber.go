@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/record"
@@ -41,8 +41,8 @@ type reader struct {
 	mu      sync.Mutex
 	client  *kgo.Client
 	leaving *kgo.Client // It is still good for commits.
-	id      kadm.TopicID
-	stale   map[int32]bool // Partitions whose committed offset is of an earlier topic of the same name.
+	topic   found       // As it was when the client was made.
+	fetched offsets     // What the group had committed for the partitions just assigned.
 	lanes   map[int32]*assignment
 	inlets  map[*handlers.Inlet]*assignment // Also those that are being emptied.
 	turnstile
@@ -240,15 +240,33 @@ func (r *reader) leave() {
 		defer r.mu.Unlock()
 		r.leaving = nil
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout+drainTimeout)
+	timeout := leaveTimeout
+	if r.gone.Load() { // The lanes are to be emptied yet.
+		timeout += drainTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	member, _ := client.GroupMetadata()
 	_ = client.LeaveGroupContext(ctx) // What follows is the same whether or not the group heard it.
 	client.Close()
-	if id := r.instance(); id != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-		defer cancel()
-		_, _ = r.conn.admin.LeaveGroup(ctx, kadm.LeaveGroup(r.source.Group).InstanceIDs(id))
+	r.resign(member)
+}
+
+// resign takes a static member out of its group: the client leaves it there, to come back. It names the member's id, so that
+// nobody else is thrown out who has the name by now.
+func (r *reader) resign(member string) {
+	id := r.instance()
+	if id == "" || member == "" {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group = r.source.Group
+	leaving := kmsg.NewLeaveGroupRequestMember()
+	leaving.MemberID, leaving.InstanceID = member, &id
+	request.Members = append(request.Members, leaving)
+	_, _ = request.RequestWith(ctx, r.conn.client)
 }
 
 // name is what a lane is called: the partition's number.

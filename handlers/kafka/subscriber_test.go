@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -21,14 +23,17 @@ import (
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
-// member is a subscriber in a group, which acks what it gets after another goroutine had its turn.
+// member is a subscriber in a group. It sends what it gets in the order of the lanes, many at a time, and confirms it some time later.
 type member struct {
 	*testing.T
 	subscriber message.Subscriber
 	source     handlers.Source
 	running    sync.WaitGroup
-	got        func(*message.Message)
+	sent       func(*message.Message)
+	confirm    func() // Returns when the next message may be confirmed.
 }
+
+func soon() { <-time.After(20 * time.Millisecond) }
 
 func source(topic string) handlers.Source {
 	return handlers.Source{
@@ -38,31 +43,51 @@ func source(topic string) handlers.Source {
 	}
 }
 
-func newMember(t *testing.T, address, instance string, s handlers.Source, got func(*message.Message)) *member {
+func newMember(t *testing.T, address, instance string, s handlers.Source, sent func(*message.Message)) *member {
+	t.Helper()
+	return newSlowMember(t, address, instance, s, sent, soon)
+}
+
+func newSlowMember(t *testing.T, address, instance string, s handlers.Source, sent func(*message.Message), confirm func()) *member {
 	t.Helper()
 	_, options, _ := kafka.DefaultConfig()
 	options.SessionTimeout = config.Duration(6 * time.Second)
 	subscriber, err := connect(t, address, instance).Subscriber(s, options)
 	require.NoError(t, err)
-	m := &member{T: t, subscriber: subscriber, source: s, got: got}
+	m := &member{T: t, subscriber: subscriber, source: s, sent: sent, confirm: confirm}
 	messages, err := subscriber.Subscribe(context.Background(), s.Topic)
 	require.NoError(t, err)
+	relay := handlers.NewRelay(handlers.Destination{Meter: &handlers.Meter{}, Health: handlers.NewHealth(nil)}, m, true)
 	m.running.Go(func() {
 		for msg := range messages {
 			m.running.Go(func() {
-				if handlers.Ticket(msg).Enter() != nil {
+				if relay.Handle(msg) == nil {
+					msg.Ack()
+				} else {
 					msg.Nack()
-					return
 				}
-				m.got(msg)
-				handlers.Ticket(msg).Settle(lane.Confirmed)
-				msg.Ack()
 			})
 		}
 	})
 	t.Cleanup(m.abort)
 	return m
 }
+
+// Publish makes the member the destination of its own messages.
+func (m *member) Publish(_ string, messages ...*message.Message) error {
+	for _, msg := range messages {
+		turn := handlers.TurnOf(msg)
+		if err := turn.Send(func() { m.sent(msg) }); err != nil {
+			return err
+		}
+		m.confirm()
+		turn.Done(nil)
+	}
+	return nil
+}
+
+// Close does nothing: it is there for a publisher's sake.
+func (*member) Close() error { return nil }
 
 func (m *member) close() {
 	require.NoError(m, m.subscriber.Close())
@@ -121,7 +146,9 @@ func fill(t *testing.T, address, topic string, partitions, n int) {
 func committed(t *testing.T, address string) map[int32]int64 {
 	t.Helper()
 	offsets, err := kadm.NewClient(newClient(t, address)).FetchOffsets(t.Context(), "g")
-	require.NoError(t, err)
+	if !errors.Is(err, kerr.GroupIDNotFound) {
+		require.NoError(t, err)
+	}
 	at := map[int32]int64{}
 	offsets.Each(func(o kadm.OffsetResponse) { at[o.Partition] = o.At })
 	return at
@@ -187,13 +214,11 @@ func TestASourceTopicMadeAgainIsReadFromItsBeginning(t *testing.T) {
 			if !running {
 				m.close()
 			}
-			before := committed(t, w.address())
 			admin := kadm.NewClient(newClient(t, w.address()))
 			_, err := admin.DeleteTopic(t.Context(), "in")
 			require.NoError(t, err)
 			_, err = admin.CreateTopic(t.Context(), 1, 1, nil, "in")
 			require.NoError(t, err)
-			restore(t, w.address(), before)
 			fill(t, w.address(), "in", 1, 500) // More than the old topic's position.
 			if !running {
 				m = newMember(t, w.address(), "a", source("in"), c.add)
@@ -207,9 +232,6 @@ func TestASourceTopicMadeAgainIsReadFromItsBeginning(t *testing.T) {
 		})
 	}
 }
-
-// restore makes sure that the fake, which may or may not forget a deleted topic's offsets, has them; a real one may be late to forget.
-func restore(*testing.T, string, map[int32]int64) {}
 
 func TestAGroupWithoutAPositionBeginsWhereItIsTold(t *testing.T) {
 	w := newWorld(t, kfake.SeedTopics(1, "in"))
@@ -236,6 +258,27 @@ func TestAGroupWithoutAPositionBeginsWhereItIsTold(t *testing.T) {
 			require.Equal(t, c.want, got.offsets["0"])
 		})
 	}
+}
+
+func TestALatestStartIsTheFirstOne(t *testing.T) {
+	w := newWorld(t, kfake.SeedTopics(2, "in"))
+	fill(t, w.address(), "in", 2, 10)
+	s := source("in")
+	s.Start = config.Start{Latest: true}
+	var c catch
+	m := newMember(t, w.address(), "", s, c.add)
+	require.Eventually(t, func() bool { at := committed(t, w.address()); return at[0] == 10 && at[1] == 10 }, patience, 5*time.Millisecond)
+	m.close()
+
+	fill(t, w.address(), "in", 2, 5) // While nobody reads, into partitions in which nothing was ever read.
+	_, err := kadm.NewClient(newClient(t, w.address())).CreatePartitions(t.Context(), 1, "in")
+	require.NoError(t, err)
+	fill(t, w.address(), "in", 3, 3)
+	newMember(t, w.address(), "", s, c.add)
+	c.await(t, 19)
+	require.Equal(t, []int{10, 11, 12, 13, 14, 15, 16, 17}, c.offsets["0"])
+	require.Equal(t, []int{10, 11, 12, 13, 14, 15, 16, 17}, c.offsets["1"])
+	require.Equal(t, []int{0, 1, 2}, c.offsets["2"])
 }
 
 func TestWhatATransactionAbortedIsNeverRead(t *testing.T) {
@@ -270,10 +313,7 @@ func TestMemoryIsBoundedWhileNothingIsAcked(t *testing.T) {
 		var c catch
 		block := make(chan struct{})
 		free := sync.OnceFunc(func() { close(block) })
-		m := newMember(t, w.address(), "", s, func(msg *message.Message) {
-			<-block
-			c.add(msg)
-		})
+		m := newSlowMember(t, w.address(), "", s, c.add, func() { <-block })
 		t.Cleanup(free)
 		var last int64
 		require.Eventually(t, func() bool { // It fills up, and comes to rest.
