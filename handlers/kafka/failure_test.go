@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/kafka"
 	"github.com/mqferry/mqferry/handlers/record"
@@ -94,6 +95,26 @@ func TestOnlyTheRecordAtFaultIsRefused(t *testing.T) {
 	require.ElementsMatch(t, []string{"1/777", "0/2000"}, trimmed(f.parked))
 	got := arrived(t, w.address(), "out")
 	requireOnce(t, got, lanes, n, f.parked)
+}
+
+func TestNothingOfALaneIsSentBehindTheRecordAtFault(t *testing.T) {
+	const n = 64
+	w := newWorld(t, kfake.SeedTopics(1, "out"))
+	w.refuse(kerr.InvalidRecord.Code, func(r *kmsg.ProduceRequest) bool {
+		_, b := records(r)
+		return bytes.Contains(b, []byte("0/20/"))
+	})
+	gate := make(chan struct{})
+	f := newFerry(t, w.address(), "out", func(_ *handlers.Destination, d *kafka.DestinationConfig) {
+		d.Linger = config.Duration(300 * time.Millisecond) // So that all are one batch.
+	})
+	f.gate = gate
+	f.send(2, 0, n, 100)
+	require.Eventually(t, func() bool { return len(arrived(t, w.address(), "out")[1]) == n }, patience, 10*time.Millisecond)
+	require.Len(t, arrived(t, w.address(), "out")[0], 20, "what came before it")
+	close(gate)
+	f.settled(2, n)
+	requireOnce(t, arrived(t, w.address(), "out"), 2, n, f.parked)
 }
 
 func trimmed(payloads []string) []string {

@@ -32,6 +32,7 @@ type ferry struct {
 	publisher   message.Publisher
 	destination handlers.Destination
 	running     sync.WaitGroup
+	gate        <-chan struct{} // Parking waits for it, unless it is nil.
 
 	mu     sync.Mutex
 	parked []string
@@ -76,6 +77,9 @@ func (f *ferry) handle(relay *handlers.Relay, msg *message.Message) {
 		f.parked = append(f.parked, string(msg.Payload))
 		f.errs = append(f.errs, err)
 		f.mu.Unlock()
+		if f.gate != nil {
+			<-f.gate
+		}
 		handlers.Ticket(msg).Settle(lane.Parked)
 		msg.Ack()
 	case handlers.ClassCancelled:

@@ -61,7 +61,7 @@ func (r *reader) options(in *handlers.Intake, partitions int) []kgo.Opt {
 		kgo.MaxConcurrentFetches(concurrentFetches),
 		kgo.DisableFetchSessions(), // They save little for one topic, and can go on silently with one that was made again.
 		kgo.SessionTimeout(session),
-		kgo.HeartbeatInterval(min(session/3, 3*time.Second)),
+		kgo.HeartbeatInterval(min(session/3, time.Second)), // By its answer a member hears of others that come and go.
 		kgo.RebalanceTimeout(max(rebalanceTimeout, session)),
 		kgo.OnOffsetsFetched(r.noteOffsets),
 		kgo.AdjustFetchOffsetsFn(r.adjustOffsets),

@@ -42,6 +42,7 @@ func (s *search) narrow(d *domain, back []returned, cause error, out *outbox) {
 		s.guilty++
 		s.group = 1
 		out.add(back[0].shipment, d.verdict(back[0].shipment, cause))
+		//d.recallBehind(back[0].shipment, out)
 		return
 	}
 	s.back(back)
@@ -105,15 +106,37 @@ func (d *domain) ask() {
 // convict finds the suspects that are over the topic's limit.
 func (s *search) convict(d *domain, out *outbox) {
 	kept := make([]*shipment, 0, len(s.suspects))
+	var guilty []*shipment
 	for _, suspect := range s.suspects {
 		if err := d.topic.tooLarge(suspect); err != nil {
 			s.guilty++
 			out.add(suspect, err)
+			guilty = append(guilty, suspect)
 			continue
 		}
 		kept = append(kept, suspect)
 	}
 	s.suspects = kept
+	for _, g := range guilty {
+		d.recallBehind(g, out)
+	}
+}
+
+// recallBehind gives back to its lane what came after a guilty record and is not on the wire: nothing of a lane is sent above a refused
+// message before that is settled.
+func (d *domain) recallBehind(guilty *shipment, out *outbox) {
+	keep := func(all []*shipment) []*shipment {
+		kept := make([]*shipment, 0, len(all))
+		for _, s := range all {
+			if s.number > guilty.number && s.turn.SharesLane(guilty.turn) {
+				out.add(s, handlers.ErrTurnLost)
+				continue
+			}
+			kept = append(kept, s)
+		}
+		return kept
+	}
+	d.search.suspects, d.waiting = keep(d.search.suspects), keep(d.waiting)
 }
 
 // verdict is the error of a record that failed alone.

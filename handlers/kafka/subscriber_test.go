@@ -167,14 +167,17 @@ func TestMembersThatComeAndGoUnderLoadLoseRepeatAndReorderNothing(t *testing.T) 
 	w := newWorld(t, kfake.SeedTopics(partitions, "in"))
 	fill(t, w.address(), "in", partitions, n)
 	var c catch
-	a := newMember(t, w.address(), "a", source("in"), c.add)
-	c.await(t, n)
-	b := newMember(t, w.address(), "b", source("in"), c.add)
-	c.await(t, 2*n)
-	fetched := b.source.Meter.Fetched.Load
-	require.Eventually(t, func() bool { return fetched() > 0 || c.total() == partitions*n }, patience, time.Millisecond)
+	join := func(name string) *member {
+		s := source("in")
+		s.Window = 50
+		m := newMember(t, w.address(), name, s, c.add)
+		require.Eventually(t, func() bool { return s.Meter.Committed.Load() > 100 }, patience, time.Millisecond)
+		return m
+	}
+	a, b := join("a"), join("b")
 	a.close()
-	d := newMember(t, w.address(), "d", source("in"), c.add)
+	d := join("d")
+	require.Less(t, c.total(), partitions*n, "it was over before everybody had come and gone")
 	c.await(t, partitions*n)
 	d.close()
 	b.close()
@@ -182,6 +185,22 @@ func TestMembersThatComeAndGoUnderLoadLoseRepeatAndReorderNothing(t *testing.T) 
 		require.Equal(t, span(n), c.offsets[strconv.Itoa(p)], "partition %d", p)
 		require.EqualValues(t, n, committed(t, w.address())[int32(p)])
 	}
+}
+
+func TestOthersTakeOverAtOnceFromAMemberThatStopped(t *testing.T) {
+	w := newWorld(t, kfake.SeedTopics(2, "in"))
+	fill(t, w.address(), "in", 2, 100)
+	var c catch
+	a := newMember(t, w.address(), "a", source("in"), c.add)
+	c.await(t, 200)
+	b := newMember(t, w.address(), "b", source("in"), c.add)
+	require.Eventually(t, func() bool { up, _, _ := b.source.Health.State(); return up }, patience, time.Millisecond)
+	a.close()
+	fill(t, w.address(), "in", 2, 100)
+	began := time.Now()
+	c.await(t, 400)
+	require.Less(t, time.Since(began), 4*time.Second) // The session lasts 6.
+	require.Equal(t, span(200), c.offsets["0"])
 }
 
 func TestAProcessThatComesBackUnderItsNameNeedNotWaitForItsOwnDeath(t *testing.T) {
