@@ -35,7 +35,7 @@ func TestMemoryIsBoundedByTheWindowHoweverMuchWaits(t *testing.T) {
 			route.WaitAcked(t, time.Minute)
 			broker.Stop(t)
 			from.Payloads(200 << 10)
-			route.Send(t, 64*size(40, 15))
+			route.Send(t, 64*size(40, 30))
 			ferry.WaitTrouble(t, route, 30*time.Second, "far")
 			ferry.MaxRSS(t, time.Duration(size(10, 3))*time.Second)
 			budget := memoryBudget(64 * mebibyte)
