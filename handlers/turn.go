@@ -9,7 +9,8 @@ import (
 	"github.com/mqferry/mqferry/handlers/lane"
 )
 
-// ErrTurnLost is returned by Turn.Send when a message lost its turn before it was handed over: the relay lets it wait for the next.
+// ErrTurnLost is returned by Turn.Send when a message lost its turn before it was handed over, and given to Turn.Done when it was taken back before it was
+// sent: the relay lets it wait for its next turn.
 var ErrTurnLost = errors.New("the message lost its turn: a failure or a refusal came before it")
 
 // Turn is a message's place in its lane, as a pipelined publisher sees it. For each message the publisher calls Send to put
@@ -62,6 +63,11 @@ func (t *Turn) Suspend() {
 	if t.ticket != nil {
 		t.ticket.Suspend()
 	}
+}
+
+// SharesLane reports whether both messages are of one lane, so that their order counts.
+func (t *Turn) SharesLane(other *Turn) bool {
+	return t.ticket != nil && other.ticket != nil && t.ticket.Lane() == other.ticket.Lane()
 }
 
 // Wait blocks until Done was called, and returns its error.

@@ -42,7 +42,7 @@ func (s *search) narrow(d *domain, back []returned, cause error, out *outbox) {
 		s.guilty++
 		s.group = 1
 		out.add(back[0].shipment, d.verdict(back[0].shipment, cause))
-		//d.recallBehind(back[0].shipment, out)
+		d.recallBehind(back[0].shipment, out)
 		return
 	}
 	s.back(back)

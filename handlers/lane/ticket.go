@@ -40,6 +40,9 @@ type Ticket struct {
 // Number is the ticket's place in its lane: 0, 1, 2, … in the order of fetching.
 func (t *Ticket) Number() uint64 { return t.number }
 
+// Lane is the lane that the ticket is of.
+func (t *Ticket) Lane() *Lane { return t.lane }
+
 // Outcome tells how the ticket was settled, or Unsettled.
 func (t *Ticket) Outcome() Outcome {
 	t.lane.mu.Lock()
