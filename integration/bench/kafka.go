@@ -19,47 +19,32 @@ func kafkaToKafka(ctx context.Context, o options) ([]row, error) {
 	if !o.wants(pair, "mqferry") && !o.wants(pair, "MirrorMaker 2") {
 		return nil, nil
 	}
-	a, err := brokers.StartKafka()
+	s, err := openSites(func() (*brokers.Broker, error) { return brokers.StartKafka() })
 	if err != nil {
 		return nil, err
 	}
-	defer a.Remove()
-	b, err := brokers.StartKafka()
-	if err != nil {
+	defer s.close()
+	if err := fillKafka(ctx, s.a.Address(), o); err != nil {
 		return nil, err
 	}
-	defer b.Remove()
-	far, err := b.NewLink()
-	if err != nil {
-		return nil, err
-	}
-	defer far.Close()
-	if err := fillKafka(ctx, a.Address(), o); err != nil {
-		return nil, err
-	}
-	w, err := newWorkshop()
-	if err != nil {
-		return nil, err
-	}
-	defer w.remove()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Address()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.b.Address()))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	ferry := relay{name: "mqferry", start: func(run string) (func() (int, error), func(), error) {
-		stop, err := w.ferry(run, kafkaSite(a.Address()), kafkaSite(far.Address()))
+		stop, err := s.workshop.ferry(run, kafkaSite(s.a.Address()), kafkaSite(s.far.Address()))
 		return counter(ctx, admin, run), stop, err
 	}}
 	mirror := func(name string, extra string) relay {
 		return relay{name: name, start: func(run string) (func() (int, error), func(), error) {
-			program, arguments := brokers.KafkaProgram("org.apache.kafka.connect.mirror.MirrorMaker", w.file(run))
-			stop, err := w.run(run, mirrorMaker(run, a.Address(), far.Address())+extra, program, arguments...)
+			program, arguments := brokers.KafkaProgram("org.apache.kafka.connect.mirror.MirrorMaker", s.workshop.file(run))
+			stop, err := s.workshop.run(run, mirrorMaker(run, s.a.Address(), s.far.Address())+extra, program, arguments...)
 			return counter(ctx, admin, run+".bench"), stop, err
 		}}
 	}
-	return o.measure(ctx, pair, far.Delay, []relay{
+	return o.measure(ctx, pair, s.far.Delay, []relay{
 		ferry,
 		mirror("MirrorMaker 2, defaults", ""),
 		mirror("MirrorMaker 2, batch 1 MB, linger 20 ms", "far.producer.batch.size = 1000000\nfar.producer.linger.ms = 20\n"),

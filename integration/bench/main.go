@@ -24,7 +24,7 @@ func main() {
 	flag.Parse()
 	options.messages, options.patience = 400_000, 20*time.Second
 	if *quick {
-		options.messages, options.patience = 20_000, 5*time.Second
+		options.messages, options.patience = 100_000, 5*time.Second
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

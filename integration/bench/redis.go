@@ -19,27 +19,12 @@ func redisToRedis(ctx context.Context, o options) ([]row, error) {
 	if !o.wants(pair, "mqferry") && !o.wants(pair, "pump") {
 		return nil, nil
 	}
-	a, err := brokers.StartRedis()
+	s, err := openSites(func() (*brokers.Broker, error) { return brokers.StartRedis() })
 	if err != nil {
 		return nil, err
 	}
-	defer a.Remove()
-	b, err := brokers.StartRedis()
-	if err != nil {
-		return nil, err
-	}
-	defer b.Remove()
-	far, err := b.NewLink()
-	if err != nil {
-		return nil, err
-	}
-	defer far.Close()
-	w, err := newWorkshop()
-	if err != nil {
-		return nil, err
-	}
-	defer w.remove()
-	from, near, to := client(a.Address()), client(b.Address()), client(far.Address())
+	defer s.close()
+	from, near, to := client(s.a.Address()), client(s.b.Address()), client(s.far.Address())
 	defer from.Close()
 	defer near.Close()
 	defer to.Close()
@@ -47,13 +32,13 @@ func redisToRedis(ctx context.Context, o options) ([]row, error) {
 		return nil, err
 	}
 	ferry := relay{name: "mqferry", start: func(run string) (func() (int, error), func(), error) {
-		stop, err := w.ferry(run, redisSite(a.Address()), redisSite(far.Address()))
+		stop, err := s.workshop.ferry(run, redisSite(s.a.Address()), redisSite(s.far.Address()))
 		return length(ctx, near, run), stop, err
 	}}
 	pump := relay{name: "pump, pipelines of 1,000 one at a time", start: func(run string) (func() (int, error), func(), error) {
 		return length(ctx, near, run), startPump(ctx, from, to, run), nil
 	}}
-	return o.measure(ctx, pair, far.Delay, []relay{ferry, pump})
+	return o.measure(ctx, pair, s.far.Delay, []relay{ferry, pump})
 }
 
 func redisSite(address string) string { return fmt.Sprintf("redis: {address: %q}", address) }
