@@ -40,6 +40,7 @@ func sendCulprit(t *testing.T, route *integration.Route, from *integration.Kafka
 }
 
 func TestAMessageOverTheKnownLimitHoldsItsOwnLaneOnly(t *testing.T) {
+	t.Parallel()
 	from := integration.NewKafka(t, "near", brokers.Kafka(t, "a"), partitions)
 	to := linked(t, "max.message.bytes=50000")
 	route := integration.NewRoute(from, to)
@@ -61,6 +62,7 @@ func TestAMessageOverTheKnownLimitHoldsItsOwnLaneOnly(t *testing.T) {
 }
 
 func TestAMessageThatTheBrokerRefusesIsFoundAmongItsBatch(t *testing.T) {
+	t.Parallel()
 	from := integration.NewKafka(t, "near", brokers.Kafka(t, "a"), partitions)
 	to := linked(t, "max.message.bytes=1000000")
 	route := integration.NewRoute(from, to)
@@ -86,6 +88,7 @@ func TestAMessageThatTheBrokerRefusesIsFoundAmongItsBatch(t *testing.T) {
 }
 
 func TestGoodMessagesUnderALimitSmallerThanABatchAllArrive(t *testing.T) {
+	t.Parallel()
 	from := integration.NewKafka(t, "near", brokers.Kafka(t, "a"), partitions)
 	to := linked(t, "max.message.bytes=20000")
 	route := integration.NewRoute(from, to)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestARouteWhoseDestinationIsDownDoesNotSlowAnother(t *testing.T) {
+	t.Parallel()
 	kafkaA, redisB := brokers.Kafka(t, "a"), brokers.Redis(t, "b")
 	down := brokers.RedisOwn(t)
 	stuck := integration.NewRoute(kafkaOn(t, "near", kafkaA), redisOn(t, "down", down))

@@ -15,6 +15,9 @@ import (
 func memoryBudget(window int64) int64 { return 4*window + 64*mebibyte }
 
 func TestMemoryIsBoundedByTheWindowHoweverMuchWaits(t *testing.T) {
+	if integration.RaceDetector {
+		t.Skip("the race detector takes several times the memory")
+	}
 	for _, destination := range []struct {
 		name string
 		end  func(t *testing.T, site string, b *brokers.Broker) integration.End
@@ -26,6 +29,7 @@ func TestMemoryIsBoundedByTheWindowHoweverMuchWaits(t *testing.T) {
 		{"to redis", redisOn, brokers.RedisOwn},
 	} {
 		t.Run(destination.name, func(t *testing.T) {
+			t.Parallel()
 			broker := destination.own(t)
 			from := integration.NewKafka(t, "near", brokers.Kafka(t, "a"), 64)
 			route := integration.NewRoute(from, destination.end(t, "far", broker))

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	mebibyte     = 1 << 20
 )
 
-// outagePairs runs the test for each pair, all at the same time, on a destination that the test may stop as it likes.
+// outagePairs runs the test for each pair, in a short run for those of different brokers, at the same time, on a destination that the test may stop as it likes.
 func outagePairs(t *testing.T, test func(t *testing.T, route *integration.Route, destination *brokers.Broker)) {
 	t.Helper()
 	for _, pair := range []struct {
@@ -30,6 +31,9 @@ func outagePairs(t *testing.T, test func(t *testing.T, route *integration.Route,
 		{"redis to kafka", redisOn, kafkaOn, brokers.Redis, brokers.KafkaOwn},
 		{"redis to redis", redisOn, redisOn, brokers.Redis, brokers.RedisOwn},
 	} {
+		if testing.Short() && strings.HasSuffix(pair.name, "to "+pair.name[:5]) {
+			continue
+		}
 		t.Run(pair.name, func(t *testing.T) {
 			t.Parallel()
 			destination := pair.own(t)
@@ -65,8 +69,10 @@ func TestADestinationThatIsDownIsWaitedForAtNoCost(t *testing.T) {
 		door.Remove()
 		confirmed := ferry.Confirmed(route)
 		destination.Start(t)
-		require.LessOrEqual(t, full, filling+filling/5+16*mebibyte, "the memory grows with the outage")
-		require.LessOrEqual(t, full, memoryBudget(16*mebibyte), "the memory while the destination is down")
+		if !integration.RaceDetector {
+			require.LessOrEqual(t, full, filling+filling/5+16*mebibyte, "the memory grows with the outage")
+			require.LessOrEqual(t, full, memoryBudget(16*mebibyte), "the memory while the destination is down")
+		}
 		most := 20 * route.From.Lanes() * int((outage * 2 / 3).Seconds())
 		require.LessOrEqual(t, int(attempts), most, "failed attempts while the destination is down")
 		require.Positive(t, door.Knocks(), "nobody looks whether the destination is up again")

@@ -2,5 +2,7 @@
 
 package integration
 
-// raceFlags build the program like the test: with the race detector.
+// RaceDetector is true when the tests, and with them the program, run with the race detector, which takes several times the memory.
+const RaceDetector = true
+
 func raceFlags() []string { return []string{"-race"} }
