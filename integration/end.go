@@ -18,6 +18,8 @@ type End interface {
 	// Lanes is how many lanes it has as a source.
 	Lanes() int
 
+	// options are further ones of the source, for its long form in a config file, such as ", lease: 1s".
+	options() string
 	// make makes the i-th message that a route to the given end is to carry.
 	make(i int, route string, to End) *message
 	// send produces the messages and fills in what only the broker knows: place, and time where it is the broker's.

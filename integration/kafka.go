@@ -90,6 +90,8 @@ func (k *Kafka) Topic() string { return k.topic }
 // Lanes is how many partitions it has.
 func (k *Kafka) Lanes() int { return k.partitions }
 
+func (k *Kafka) options() string { return "" }
+
 // make gives a message all that Kafka has: headers in an order of their own, repeated, null, empty and with a declared name.
 func (k *Kafka) make(i int, route string, _ End) *message {
 	partition := i % k.partitions

@@ -23,6 +23,7 @@ const sendChunk = 1000
 type Redis struct {
 	site, stream string
 	reached      string // For the ferry.
+	lease        string
 	client       *redis.Client
 }
 
@@ -41,6 +42,9 @@ func (r *Redis) Through(address string) *Redis {
 	return r
 }
 
+// Lease sets the source's option lease: how long a ferry waits for one that was killed.
+func (r *Redis) Lease(lease string) { r.lease = lease }
+
 // Site is the name of the data center, and its broker as a config file describes it.
 func (r *Redis) Site() (name, broker string) {
 	return r.site, fmt.Sprintf("redis: {address: %q}", r.reached)
@@ -51,6 +55,13 @@ func (r *Redis) Topic() string { return r.stream }
 
 // Lanes is 1: a stream is one lane.
 func (r *Redis) Lanes() int { return 1 }
+
+func (r *Redis) options() string {
+	if r.lease == "" {
+		return ""
+	}
+	return ", lease: " + r.lease
+}
 
 // make gives three of four messages the format of watermill-redisstream, and the others any fields. On the way to a Kafka with several partitions the
 // key decides the order that is kept, so there the keys are the lanes of the ledger.

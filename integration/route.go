@@ -54,7 +54,8 @@ func Config(settings string, routes ...*Route) string {
 		fromSite, fromBroker := r.From.Site()
 		toSite, toBroker := r.To.Site()
 		sites[fromSite], sites[toSite] = fromBroker, toBroker
-		fmt.Fprintf(&list, "  - {name: %s, from: %s/%s, to: %s/%s}\n", r.Name, fromSite, r.From.Topic(), toSite, r.To.Topic())
+		fmt.Fprintf(&list, "  - {name: %s, from: {datacenter: %s, topic: %s%s}, to: %s/%s}\n",
+			r.Name, fromSite, r.From.Topic(), r.From.options(), toSite, r.To.Topic())
 	}
 	text := "datacenters:\n"
 	for _, name := range slices.Sorted(maps.Keys(sites)) {
