@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +25,7 @@ func main() {
 		<-signals
 		stop()
 		<-signals // Who asks twice does not want to wait for what is in flight.
+		fmt.Fprintln(os.Stderr, "mqferry: ended at once by a second signal: what was in flight will be delivered again")
 		os.Exit(1)
 	}()
 	os.Exit(command.Run(ctx, os.Args[1:]))

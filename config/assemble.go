@@ -84,6 +84,7 @@ func (a *assembly) build(tops []*node) {
 		a.route(n, defaults, names)
 	}
 	a.sharedGroups()
+	a.circles()
 }
 
 // said tells whether a mistake was reported at a key of one of the files, or in it.

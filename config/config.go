@@ -1,9 +1,6 @@
 package config
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 // What a configuration says when it does not say anything.
 const (
@@ -106,8 +103,5 @@ func (a Admin) Validate() error {
 	if a.Listen == "" {
 		return nil
 	}
-	if _, port, err := net.SplitHostPort(a.Listen); err != nil || port == "" {
-		return Invalid("listen", `%q is not host:port; write for example "127.0.0.1:8080"`, a.Listen)
-	}
-	return nil
+	return CheckAddress("listen", a.Listen, "127.0.0.1:8080")
 }

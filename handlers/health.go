@@ -40,7 +40,7 @@ func (h *Health) Up() {
 	}
 	down := time.Since(h.since).Round(time.Millisecond)
 	if h.known {
-		h.logger.Info("up again", "after", down)
+		h.logger.Info("up again", "after", down.String())
 	}
 	h.known, h.up, h.err, h.since = true, true, nil, time.Now()
 }
@@ -57,6 +57,16 @@ func (h *Health) Down(err error) {
 		h.since = time.Now()
 	}
 	h.known, h.up, h.err = true, false, err
+}
+
+// Known reports whether Up or Down was ever called.
+func (h *Health) Known() bool {
+	if h == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.known
 }
 
 // State tells whether the broker answers, since when that is so, and the last error while it does not.

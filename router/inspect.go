@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/mqferry/mqferry/handlers"
 )
@@ -41,9 +42,15 @@ func (r *Router) Inspect(ctx context.Context) []Inspection {
 	return all
 }
 
+// lookTimeout bounds the opening of a data center that is only looked at.
+const lookTimeout = 5 * time.Second
+
 // look opens every data center once; one that cannot be opened is stood in for.
 func (r *Router) look(ctx context.Context) map[*site]handlers.Conn {
 	conns := make(map[*site]handlers.Conn, len(r.sites))
+	// So that a broker which does not answer leaves time to look at the others.
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	var mu sync.Mutex
 	var done sync.WaitGroup
 	for _, s := range r.sites {

@@ -79,6 +79,7 @@ func (r *route) once(ctx context.Context, from, to handlers.Conn) error {
 		r.sourceHealth.Up() // It does not tell: what it subscribed to was there.
 		r.setPhase(Running, nil)
 	}
+	r.logger.Info("running", "from", r.plan.From.String(), "to", r.plan.To.String())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(intake) }()
 	select {

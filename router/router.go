@@ -53,6 +53,15 @@ func New(cfg *config.Config, opts ...Option) (*Router, error) {
 	return r, nil
 }
 
+// announceStop says what a stop waits for.
+func (r *Router) announceStop() {
+	inFlight := 0
+	for _, s := range r.Status() {
+		inFlight += s.InFlight()
+	}
+	r.logger.Info("stopping, once what is in flight is settled", "in_flight", inFlight)
+}
+
 func newRoute(p routePlan, shutdown time.Duration, sites map[string]*site, logger *slog.Logger) *route {
 	logger = logger.With("route", p.Name)
 	return &route{
@@ -78,6 +87,7 @@ func (r *Router) Run(ctx context.Context) error {
 	for _, s := range r.sites {
 		opened.Go(func() { s.open(opening) })
 	}
+	defer context.AfterFunc(ctx, r.announceStop)()
 	errs := make([]error, len(r.routes))
 	for i, route := range r.routes {
 		running.Go(func() { errs[i] = route.run(ctx) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mqferry/mqferry/handlers"
@@ -87,15 +88,16 @@ func (s Status) Trouble() string {
 }
 
 func (s Status) waitingFor() string {
+	why := []string{string(s.Phase)}
 	for _, end := range []struct {
 		name string
 		End
 	}{{s.To, s.Destination}, {s.From, s.Source}} {
 		if !end.Up {
-			return fmt.Sprintf("%s: %s is not connected%s", s.Phase, end.name, because(end.Error))
+			why = append(why, fmt.Sprintf("%s is not connected%s", end.name, because(end.Error)))
 		}
 	}
-	return string(s.Phase)
+	return strings.Join(why, ": ")
 }
 
 func because(err error) string {
@@ -131,10 +133,10 @@ func (r *route) status() Status {
 	return s
 }
 
-// endOf is the route's own view of a broker; while it waits for the connection, that of the connection.
+// endOf is the route's own view of a broker; while the connection is not open, or nothing is known beyond it, that of the connection.
 func endOf(own *handlers.Health, shared *site) End {
 	h := shared.health
-	if shared.isOpen() {
+	if shared.isOpen() && own.Known() {
 		h = own
 	}
 	up, since, err := h.State()

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"net"
 	"time"
 
 	"github.com/mqferry/mqferry/config"
@@ -82,9 +81,7 @@ func (c Config) Validate() error {
 		errs = append(errs, config.Invalid("brokers", `is missing; write for example ["127.0.0.1:9092"]`))
 	}
 	for _, address := range c.Brokers {
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			errs = append(errs, config.Invalid("brokers", `%q is not host:port; write for example "127.0.0.1:9092"`, address))
-		}
+		errs = append(errs, config.CheckAddress("brokers", address, "127.0.0.1:9092"))
 	}
 	if c.DialTimeout <= 0 {
 		errs = append(errs, config.Invalid("dial_timeout", "must be more than 0"))

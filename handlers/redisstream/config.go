@@ -2,7 +2,6 @@ package redisstream
 
 import (
 	"errors"
-	"net"
 	"time"
 
 	"github.com/mqferry/mqferry/config"
@@ -31,9 +30,7 @@ type Config struct {
 // Validate reports what no Redis could be reached with.
 func (c Config) Validate() error {
 	var errs []error
-	if _, port, err := net.SplitHostPort(c.Address); err != nil || port == "" {
-		errs = append(errs, config.Invalid("address", `%q is not host:port; write for example "127.0.0.1:6379"`, c.Address))
-	}
+	errs = append(errs, config.CheckAddress("address", c.Address, "127.0.0.1:6379"))
 	if c.DB < 0 {
 		errs = append(errs, config.Invalid("db", "%d is negative; databases are counted from 0", c.DB))
 	}
