@@ -252,3 +252,24 @@ func (w *world) limit(t *testing.T, topic, bytes string) {
 	require.NoError(t, err)
 	require.NoError(t, responses[0].Err)
 }
+
+func TestASearchDoesNotWaitForARequestThatKafkaNeverAnswers(t *testing.T) {
+	w := newWorld(t, kfake.SeedTopics(1, "out"))
+	var requests atomic.Int64
+	w.refuse(kerr.InvalidRecord.Code, func(*kmsg.ProduceRequest) bool { return requests.Add(1) == 2 })
+	w.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.KeepControl()
+		return nil, nil, requests.Load() == 3 // The first group of the search.
+	})
+	f := newFerry(t, w.address(), "out", func(_ *handlers.Destination, d *kafka.DestinationConfig) {
+		d.Linger = config.Duration(300 * time.Millisecond) // So that all are one batch.
+	})
+	f.send(1, 0, 1, 10)
+	f.settled(1, 1)
+	began := time.Now()
+	f.send(1, 1, 1000, 10)
+	f.settled(1, 1000)
+	require.Less(t, time.Since(began), 10*time.Second)
+	require.Empty(t, f.parked)
+	once(t, arrived(t, w.address(), "out"), 1, 1000)
+}

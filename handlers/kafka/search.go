@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,7 +23,12 @@ type search struct {
 	asked    bool
 	guilty   int
 	tooLarge int // The bytes of the smallest group that was too large; 0 if none was.
+	sent     int // Groups sent so far.
+	cuts     int // Connections broken for want of an answer.
 }
+
+// impatience is how long an answer to a group is waited for at first, before the connection is broken.
+const impatience = 2 * time.Second
 
 // back takes the returned ones among the suspects again, before those that were not sent yet.
 func (s *search) back(returned []returned) {
@@ -78,10 +84,28 @@ func (s *search) next(d *domain) bool {
 	n := min(max(s.group, 1), len(s.suspects))
 	group := s.suspects[:n]
 	s.suspects = s.suspects[n:]
+	s.sent++
 	for _, suspect := range group {
 		d.ship(suspect)
 	}
+	d.expect(s.sent)
 	return true
+}
+
+// expect breaks the connections when nothing comes back of the group, and waits longer each time. A batch that fails while the next one is about to be
+// written leaves the client a request without records to send; Kafka never answers that, nothing passes it, and the client would wait for 20 s.
+func (d *domain) expect(group int) {
+	p := d.publisher
+	time.AfterFunc(impatience<<min(d.search.cuts, 4), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if d.search.sent != group || d.flying == 0 || p.closed {
+			return
+		}
+		d.search.cuts++
+		p.hooks.cut()
+		d.expect(group)
+	})
 }
 
 // ask reads the topic's limits again, since they were probably changed: what is over them is guilty without being sent, and if
