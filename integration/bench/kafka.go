@@ -27,7 +27,8 @@ func kafkaToKafka(ctx context.Context, o options) ([]row, error) {
 	if err := fillKafka(ctx, s.a.Address(), o); err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.b.Address()))
+	// A topic that has just been made is to be seen at once.
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.b.Address()), kgo.MetadataMinAge(50*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func (o options) rate(ctx context.Context, r relay, run string) (float64, error)
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	var begin, first, last time.Time
-	var before, had int
+	var begin, first time.Time
+	var before int
 	for {
 		n, err := arrived()
 		now := time.Now()
@@ -41,12 +41,11 @@ func (o options) rate(ctx context.Context, r relay, run string) (float64, error)
 			first = now
 		}
 		if begin.IsZero() && (n >= o.messages/10 || n > 0 && now.Sub(first) > o.patience/4) {
-			begin, before = last, had
+			begin, before = now, n
 		}
 		if !begin.IsZero() && n > before && (n >= o.messages*95/100 || now.Sub(begin) > o.patience) {
 			return float64(n-before) / now.Sub(begin).Seconds(), nil
 		}
-		last, had = now, n
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
