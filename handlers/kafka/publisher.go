@@ -107,25 +107,9 @@ func (p *publisher) fit(t *topic) bool {
 
 // Publish sends the messages in order and waits until Kafka has confirmed them all. It returns the first error.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
-	turns := make([]*handlers.Turn, 0, len(messages))
-	var failed error
-	for _, msg := range messages {
-		turn := handlers.TurnOf(msg)
-		if failed = p.send(topic, msg, turn); failed != nil {
-			break
-		}
-		turns = append(turns, turn)
-	}
-	var err error
-	for _, turn := range turns {
-		if e := turn.Wait(); e != nil && err == nil {
-			err = e
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return failed
+	return handlers.PublishAll(messages, func(msg *message.Message, turn *handlers.Turn) error {
+		return p.send(topic, msg, turn)
+	})
 }
 
 // send hands one message to its partition, unless it is clear that it can never be stored there.

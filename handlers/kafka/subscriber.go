@@ -106,10 +106,7 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 			return err
 		}
 		r.source.Health.Down(err)
-		select { // The client would return the same error at once.
-		case <-ctx.Done():
-		case <-time.After(errorPause):
-		}
+		handlers.Pause(ctx, errorPause) // The client would return the same error at once.
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"time"
+
+	"github.com/mqferry/mqferry/handlers"
 )
 
 const (
@@ -47,12 +49,6 @@ func (d *demo) outage(ctx context.Context, dead time.Duration) {
 
 // wait is false when ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	handlers.Pause(ctx, d)
+	return ctx.Err() == nil
 }
