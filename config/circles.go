@@ -7,8 +7,8 @@ func (a *assembly) circles() {
 	next := map[string][]Route{} // By the end that they read.
 	for _, r := range a.config.Routes {
 		from, to := r.From.String(), r.To.String()
-		if from == to {
-			continue // Reported as a route that would feed itself.
+		if from == to || r.From.Topic == "" || r.To.Topic == "" {
+			continue // Reported as a route that would feed itself, or known only to the broker.
 		}
 		if way := path(next, to, from, map[string]bool{}); way != nil {
 			a.fail(r.Raw.node.place("to"), "the routes go in a circle, %s -> %s: messages would go round for ever", from, strings.Join(way, " -> "))

@@ -66,7 +66,7 @@ type Route struct {
 type Source struct {
 	// DataCenter is the name of one of Config.DataCenters.
 	DataCenter string
-	// Topic is literal and never empty.
+	// Topic is literal. It is empty when the file has none, and the broker's options are to name the place.
 	Topic string
 	// Group is the name under which the source broker keeps the position; "mqferry-<route>" by default.
 	Group string
@@ -83,7 +83,7 @@ func (s Source) String() string { return s.DataCenter + "/" + s.Topic }
 type Destination struct {
 	// DataCenter is the name of one of Config.DataCenters.
 	DataCenter string
-	// Topic is never empty.
+	// Topic may have placeholders. It is empty when the file has none, and the broker's options are to name the place.
 	Topic string
 	// Options is all else that the long form says, for the broker to decode. It has a position even where it is empty.
 	Options Raw
@@ -96,10 +96,15 @@ func (d Destination) String() string { return d.DataCenter + "/" + d.Topic }
 type Admin struct {
 	// Listen is its address as host:port; nothing is served when it is empty, which is the default.
 	Listen string `yaml:"listen"`
+	// TLS serves HTTPS; plain HTTP when it is nil, which is the default.
+	TLS *TLS `yaml:"tls"`
 }
 
-// Validate reports an address that is not host:port.
+// Validate reports an address that is not host:port, and TLS without a certificate.
 func (a Admin) Validate() error {
+	if a.TLS != nil && a.TLS.Cert == "" {
+		return Invalid("tls.cert", "is missing; a listener needs cert and key")
+	}
 	if a.Listen == "" {
 		return nil
 	}

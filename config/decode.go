@@ -45,6 +45,10 @@ func (d *decoder) value(n *node, v reflect.Value) {
 		d.nothing(n, v)
 		return
 	}
+	if path, ok := v.Addr().Interface().(*Path); ok && n.kind == scalar {
+		*path = resolved(n.document.name, n.text)
+		return
+	}
 	if text, ok := asText(v); ok {
 		d.text(n, text)
 		return

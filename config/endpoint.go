@@ -21,7 +21,7 @@ func (s sourceText) Validate() error {
 	if s.Group == "" {
 		group = Invalid("group", `is empty; leave it out for "mqferry-" and the name of the route`)
 	}
-	return Join(complete(s.DataCenter, s.Topic), group)
+	return Join(complete(s.DataCenter), group)
 }
 
 // destinationText is the long form of to.
@@ -32,17 +32,13 @@ type destinationText struct {
 }
 
 // Validate reports what must be there and is not.
-func (d destinationText) Validate() error { return complete(d.DataCenter, d.Topic) }
+func (d destinationText) Validate() error { return complete(d.DataCenter) }
 
-func complete(dataCenter, topic string) error {
-	var first, second error
+func complete(dataCenter string) error {
 	if dataCenter == "" {
-		first = Invalid("datacenter", "is missing; write the name of a data center")
+		return Invalid("datacenter", "is missing; write the name of a data center")
 	}
-	if topic == "" {
-		second = Invalid("topic", "is missing; write the name of a topic")
-	}
-	return Join(first, second)
+	return nil
 }
 
 // source returns false when it is not clear what the source is.
@@ -57,7 +53,7 @@ func (a *assembly) source(n *node, route string) (Source, bool) {
 		text.DataCenter, text.Topic, text.Options = a.short(n)
 	}
 	known := a.knows(n, text.DataCenter)
-	return Source(text), known && text.Topic != ""
+	return Source(text), known && (text.Topic != "" || n.kind == mapping)
 }
 
 // destination returns false when it is not clear what the destination is.
@@ -83,7 +79,7 @@ func (a *assembly) destination(n *node) (Destination, bool) {
 		text.DataCenter, text.Topic, text.Options = a.short(n)
 	}
 	known := a.knows(n, text.DataCenter)
-	return Destination(text), known && text.Topic != ""
+	return Destination(text), known && (text.Topic != "" || n.kind == mapping)
 }
 
 // short reads "datacenter/topic"; what it returns is empty after a mistake.

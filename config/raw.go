@@ -56,6 +56,16 @@ func (r Raw) Errorf(format string, args ...any) error {
 	return r.node.errorf(format, args...)
 }
 
+// Locate gives what a check said about the part its place: that of the field where it was made by Invalid. Nil stays nil.
+func (r Raw) Locate(err error) error {
+	if r.node == nil || err == nil {
+		return err
+	}
+	var d decoder
+	d.refused(r.node, err)
+	return Join(d.errs...)
+}
+
 // Path returns the way to the part from the top of its file, for example "routes[2].to"; "" for a zero Raw.
 func (r Raw) Path() string {
 	if r.node == nil {

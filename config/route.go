@@ -125,7 +125,7 @@ func (a *assembly) route(n, defaults *node, names map[string]*node) {
 	if route.To, ok = a.destination(text.To.node); !ok {
 		return
 	}
-	if route.From.DataCenter == route.To.DataCenter && route.From.Topic == route.To.Topic {
+	if route.From.String() == route.To.String() && route.From.Topic != "" {
 		a.fail(text.To.node, "the route would feed itself: from and to are the same topic of the same data center")
 	}
 	a.config.Routes = append(a.config.Routes, route)
@@ -148,6 +148,9 @@ func (a *assembly) sharedGroups() {
 	type reader struct{ dataCenter, topic, group string }
 	first := map[reader]Route{}
 	for _, r := range a.config.Routes {
+		if r.From.Topic == "" {
+			continue // The broker knows what it reads.
+		}
 		key := reader{r.From.DataCenter, r.From.Topic, r.From.Group}
 		other, twice := first[key]
 		if !twice {

@@ -7,6 +7,11 @@ import (
 	"github.com/mqferry/mqferry/handlers/lane"
 )
 
+// defaultBackoff gives the pauses after failures on the way.
+func defaultBackoff() lane.Backoff {
+	return lane.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second}
+}
+
 // Pause waits for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -3,12 +3,12 @@ package handlers
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers/lane"
+	"github.com/mqferry/mqferry/handlers/record"
 )
 
 // Connection is what a broker's Open returns: one data center, shared by its routes. S and D are the broker's own options of a source
@@ -27,6 +27,18 @@ type Connection[S, D any] interface {
 type Inspector[S, D any] interface {
 	InspectSource(context.Context, Source, S) (string, error)
 	InspectDestination(context.Context, Destination, D) (string, error)
+}
+
+// Placed is an ability that the options of an end may have: to name the place when the file names no topic, as a RabbitMQ exchange does. Group is that of
+// a source, and empty for a destination. An empty place means that a topic is needed.
+type Placed interface{ Place(group string) string }
+
+// SourceChecker is an ability that the options of a data center may have: to check those of a source there, and what the route says of it.
+type SourceChecker[S any] interface{ CheckSource(config.Source, S) error }
+
+// DestinationChecker is the same for a destination.
+type DestinationChecker[D any] interface {
+	CheckDestination(config.Destination, D) error
 }
 
 // Partitioned is an ability that a Connection may have: its topics are divided into a number of partitions.
@@ -57,11 +69,14 @@ type Source struct {
 	Logger     *slog.Logger // These three are never nil for a broker: a Conn fills in what is left out.
 	Meter      *Meter
 	Health     *Health
+	// Destination is what is known of the other end. A broker that counts deliveries, or gives up on a consumer that does not ack, waits
+	// for it before it consumes again. Nil means that nothing is known.
+	Destination *Health
 }
 
 func (s Source) backoff() lane.Backoff {
 	if s.Backoff == (lane.Backoff{}) {
-		return lane.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second}
+		return defaultBackoff()
 	}
 	return s.Backoff
 }
@@ -70,7 +85,8 @@ func (s Source) backoff() lane.Backoff {
 type Destination struct {
 	Route      string
 	DataCenter string
-	Topic      string
+	Topic      string           // As the file has it; the name of the place where it has none.
+	Template   *record.Template // Fills the topic for each message; nil when all go to the same one.
 	// SourcePartitions counts the partitions of the source's topic; nil when its lanes are not partitions.
 	SourcePartitions func(context.Context) (int, error)
 	Logger           *slog.Logger // These three as in a Source.
@@ -88,8 +104,8 @@ type Broker interface {
 // DataCenter is one data center's decoded options.
 type DataCenter interface {
 	// SourceOptions and DestinationOptions decode and check the options of a route's ends there.
-	SourceOptions(config.Raw) (Options, error)
-	DestinationOptions(config.Raw) (Options, error)
+	SourceOptions(config.Source) (Options, error)
+	DestinationOptions(config.Destination) (Options, error)
 	// Open connects. It fails when the broker cannot be reached: the router tries again.
 	Open(context.Context, Settings) (Conn, error)
 }
@@ -130,15 +146,21 @@ type dataCenter[C, S, D any] struct {
 	config C
 }
 
-func (d dataCenter[C, S, D]) SourceOptions(raw config.Raw) (Options, error) {
+func (d dataCenter[C, S, D]) SourceOptions(source config.Source) (Options, error) {
 	_, s, _ := d.broker.defaults()
-	err := raw.Decode(&s)
+	err := source.Options.Decode(&s)
+	if c, ok := any(d.config).(SourceChecker[S]); ok && err == nil {
+		err = source.Options.Locate(c.CheckSource(source, s))
+	}
 	return s, err
 }
 
-func (d dataCenter[C, S, D]) DestinationOptions(raw config.Raw) (Options, error) {
+func (d dataCenter[C, S, D]) DestinationOptions(destination config.Destination) (Options, error) {
 	_, _, o := d.broker.defaults()
-	err := raw.Decode(&o)
+	err := destination.Options.Decode(&o)
+	if c, ok := any(d.config).(DestinationChecker[D]); ok && err == nil {
+		err = destination.Options.Locate(c.CheckDestination(destination, o))
+	}
 	return o, err
 }
 

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type Health struct {
 	no    error
 	noAt  time.Time
 	told  time.Time
+	rose  chan struct{} // Closed at the next Up; nil while nobody waits.
 }
 
 // NewHealth makes the health of an end, not up yet. A nil logger is silent.
@@ -43,6 +45,33 @@ func (h *Health) Up() {
 		h.logger.Info("up again", "after", down.String())
 	}
 	h.known, h.up, h.err, h.since = true, true, nil, time.Now()
+	if h.rose != nil {
+		close(h.rose)
+		h.rose = nil
+	}
+}
+
+// Await waits until the broker answers, or ctx ends, and returns what ctx ended with.
+func (h *Health) Await(ctx context.Context) error {
+	if h == nil {
+		return ctx.Err()
+	}
+	h.mu.Lock()
+	if h.up {
+		h.mu.Unlock()
+		return ctx.Err()
+	}
+	if h.rose == nil {
+		h.rose = make(chan struct{})
+	}
+	rose := h.rose
+	h.mu.Unlock()
+	select {
+	case <-rose:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Down says that the broker did not answer, and why.

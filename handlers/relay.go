@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/mqferry/mqferry/handlers/lane"
+	"github.com/mqferry/mqferry/handlers/record"
 )
 
 // Relay is the innermost handler of a route: it publishes each message at its turn, and waits for the confirm. It is safe
@@ -37,7 +39,7 @@ func (r *Relay) Handle(msg *message.Message) error {
 	case it == nil && r.lanes:
 		return Permanent(errNoTicket)
 	case it == nil:
-		return r.publish(msg, nil)
+		return r.plain(msg)
 	}
 	ticket := &it.ticket
 	for {
@@ -56,6 +58,34 @@ func (r *Relay) Handle(msg *message.Message) error {
 	}
 }
 
+// plain handles a message of a subscriber that knows no lanes. It holds it as a lane would, until the subscriber ends its context: otherwise an
+// outage of the destination would be a loop of nacks at the source.
+func (r *Relay) plain(msg *message.Message) error {
+	ctx := msg.Context()
+	err := r.publish(msg, nil)
+	for n := 1; outcomeOf(err) == lane.Failed; n++ {
+		Pause(ctx, defaultBackoff().After(n))
+		if ctx.Err() != nil {
+			return Cancelled(fmt.Errorf("given up since its subscriber stops: %w", err))
+		}
+		err = r.publish(msg, nil)
+	}
+	return err
+}
+
+// topic gives the topic for msg.
+func (r *Relay) topic(msg *message.Message) (string, error) {
+	d := r.destination
+	if d.Template == nil {
+		return d.Topic, nil
+	}
+	topic, _ := d.Template.Fill(record.Outgoing(msg))
+	if topic == "" {
+		return "", Permanent(fmt.Errorf("topic %q is empty for this message", d.Topic))
+	}
+	return topic, nil
+}
+
 // publish hands msg to the publisher with a context that nobody can cancel: in some clients one cancelled message takes its
 // neighbours with it.
 func (r *Relay) publish(msg *message.Message, turn *Turn) error {
@@ -63,7 +93,10 @@ func (r *Relay) publish(msg *message.Message, turn *Turn) error {
 	msg.SetContext(&publishing{ctx, turn})
 	defer msg.SetContext(ctx)
 	d := r.destination
-	err := r.publisher.Publish(d.Topic, msg)
+	topic, err := r.topic(msg)
+	if err == nil {
+		err = r.publisher.Publish(topic, msg)
+	}
 	switch {
 	case err == nil:
 		d.Meter.Confirmed.Add(1)
@@ -72,7 +105,7 @@ func (r *Relay) publish(msg *message.Message, turn *Turn) error {
 	case errors.Is(err, ErrTurnLost):
 		return err
 	}
-	err = fmt.Errorf("publish to %s/%s: %w", d.DataCenter, d.Topic, err)
+	err = fmt.Errorf("publish to %s/%s: %w", d.DataCenter, cmp.Or(topic, d.Topic), err)
 	switch ClassOf(err) {
 	case ClassRefused, ClassPermanent:
 		d.Meter.Refused.Add(1)

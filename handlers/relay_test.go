@@ -146,17 +146,72 @@ func TestAStockSubscriberIsServedWithoutTickets(t *testing.T) {
 	require.NoError(t, err)
 	relay := handlers.NewRelay(r.arrive, r.publisher(), false)
 	r.to.FailNext(1, handlers.Unavailable(errors.New("gone")))
-	for nacked := false; r.to.Count("out") < 100; {
+	for range 100 {
 		msg := r.receive(messages, 1)[0]
-		if err := relay.Handle(msg); err != nil {
-			require.False(t, nacked, "%v", err)
-			nacked = msg.Nack()
-			continue
-		}
+		require.NoError(t, relay.Handle(msg), "an outage is waited for, not nacked")
 		msg.Ack()
 	}
 	require.ElementsMatch(t, span(0, 100), r.arrivals("0"))
 }
+
+func TestAMessageWithoutATicketIsGivenUpWhenItsSubscriberStops(t *testing.T) {
+	r := newRoute(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	msg := message.NewMessage("1", nil)
+	msg.SetContext(ctx)
+	tries := 0
+	p := publisherFunc(func(*message.Message) error {
+		if tries++; tries == 2 {
+			cancel()
+		}
+		return handlers.Unavailable(errors.New("gone"))
+	})
+	err := handlers.NewRelay(r.arrive, p, false).Handle(msg)
+	require.Equal(t, handlers.ClassCancelled, handlers.ClassOf(err))
+	require.ErrorContains(t, err, "gone")
+	require.Equal(t, 2, tries)
+}
+
+func TestAMessageWithoutATicketThatIsRefusedIsNotHeld(t *testing.T) {
+	r := newRoute(t)
+	p := publisherFunc(func(*message.Message) error { return handlers.Refused(errors.New("no")) })
+	err := handlers.NewRelay(r.arrive, p, false).Handle(message.NewMessage("1", nil))
+	require.Equal(t, handlers.ClassRefused, handlers.ClassOf(err))
+}
+
+func TestATopicWithPlaceholdersIsFilledForEachMessage(t *testing.T) {
+	r := newRoute(t)
+	template, err := record.ParseTemplate("{topic}.{header.country}")
+	require.NoError(t, err)
+	d := r.arrive
+	d.Template = &template
+	var topics []string
+	relay := handlers.NewRelay(d, topicFunc(func(topic string) { topics = append(topics, topic) }), false)
+	for _, country := range []string{"de", "fr", ""} {
+		msg := message.NewMessage("1", nil)
+		msg.SetContext(record.With(t.Context(), &record.Record{Source: record.Source{Topic: "orders"}}))
+		if country != "" {
+			msg.Metadata.Set("country", country) // By a middleware, say.
+		}
+		require.NoError(t, relay.Handle(msg))
+	}
+	require.Equal(t, []string{"orders.de", "orders.fr", "orders."}, topics)
+
+	template, err = record.ParseTemplate("{header.country}")
+	require.NoError(t, err)
+	err = relay.Handle(message.NewMessage("1", nil))
+	require.Equal(t, handlers.ClassPermanent, handlers.ClassOf(err), "there is no topic without a name")
+}
+
+// topicFunc is a publisher that tells the topics.
+type topicFunc func(topic string)
+
+func (f topicFunc) Publish(topic string, _ ...*message.Message) error {
+	f(topic)
+	return nil
+}
+
+func (topicFunc) Close() error { return nil }
 
 func TestAStockPublisherIsOneAtATimeInALaneAndInOrder(t *testing.T) {
 	r := newRoute(t)

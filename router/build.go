@@ -55,10 +55,10 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 	source := handlers.Source{
 		Route: p.Name, DataCenter: p.From.DataCenter, Topic: p.From.Topic, Group: p.From.Group, Start: p.From.Start,
 		Window: p.Window, Strict: p.Order == config.OrderStrict, Bytes: r.bytes, Budget: r.budget,
-		Logger: r.logger, Meter: r.meter, Health: r.sourceHealth,
+		Logger: r.logger, Meter: r.meter, Health: r.sourceHealth, Destination: r.destinationHealth,
 	}
 	destination := handlers.Destination{
-		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic,
+		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic, Template: p.template,
 		Logger: r.logger, Meter: r.meter, Health: r.destinationHealth,
 	}
 	if partitioned, ok := from.Unwrap().(handlers.Partitioned); ok {

@@ -3,6 +3,7 @@ package router
 import (
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/record"
 )
 
 // plan is a configuration of which everything is decoded and checked. Making it does no I/O.
@@ -16,6 +17,7 @@ type routePlan struct {
 	config.Route
 	source      handlers.Options
 	destination handlers.Options
+	template    *record.Template // Of the destination's topic; nil when it is literal.
 }
 
 // newPlan decodes every broker's options with the table of brokers, and reports all mistakes at once.
@@ -48,17 +50,53 @@ func (p *plan) route(r config.Route) (routePlan, error) {
 	route := routePlan{Route: r}
 	var errs []error
 	if dc, ok := p.dataCenters[r.From.DataCenter]; ok {
-		o, err := dc.SourceOptions(r.From.Options)
+		o, err := dc.SourceOptions(r.From)
 		route.source = o
+		route.From.Topic, err = place(r.From.Options, r.From.Topic, o, r.From.Group, err)
 		errs = append(errs, err)
 	}
 	if dc, ok := p.dataCenters[r.To.DataCenter]; ok {
-		o, err := dc.DestinationOptions(r.To.Options)
+		o, err := dc.DestinationOptions(r.To)
 		route.destination = o
-		errs = append(errs, err)
+		route.To.Topic, err = place(r.To.Options, r.To.Topic, o, "", err)
+		errs = append(errs, err, route.fill(r.To.Topic))
 	}
-	if err := config.Join(errs...); err != nil {
-		return route, err
+	return route, config.Join(errs...)
+}
+
+// place gives the topic of an end, or what its options name instead. Wrong is the mistake in the options, if there is one.
+func place(at config.Raw, topic string, options handlers.Options, group string, wrong error) (string, error) {
+	if wrong != nil {
+		return topic, wrong
 	}
-	return route, nil
+	instead := ""
+	if placed, ok := options.(handlers.Placed); ok {
+		instead = placed.Place(group)
+	}
+	switch {
+	case topic == "" && instead == "":
+		return "", at.Locate(config.Invalid("topic", "is missing; write the name of a topic"))
+	case topic != "" && instead != "":
+		return topic, at.Errorf("has a topic, %q, and names another place as well: leave one of them out", topic)
+	case topic == "":
+		return instead, nil
+	}
+	return topic, nil
+}
+
+// fill finds the placeholders in the destination's topic. The short form has none.
+func (r *routePlan) fill(topic string) error {
+	if topic == "" {
+		return nil
+	}
+	t, err := record.ParseTemplate(topic)
+	if err != nil {
+		return r.To.Options.Locate(config.Invalid("topic", "%w", err))
+	}
+	if literal, ok := t.Literal(); ok {
+		r.To.Topic = literal
+	} else {
+		r.template = &t
+	}
+	return nil
 }

@@ -20,3 +20,18 @@ routes:
 	require.ErrorContains(t, err, `test.yml:6: routes[0].from: unknown key "fetch_wait"`)
 	require.ErrorContains(t, err, `test.yml:6: routes[0].to: unknown key "partition"`)
 }
+
+func TestATopicThatIsMissingOrNotUnderstoodIsAMistake(t *testing.T) {
+	_, err := router.Parse("test.yml", []byte(`
+datacenters:
+  a: {memory: {}}
+routes:
+  - {name: one, from: {datacenter: a}, to: {datacenter: a}}
+  - {name: two, from: a/x, to: {datacenter: a, topic: "{tpoic}.out"}}
+  - {name: three, from: a/y, to: {datacenter: a, topic: "{topic}.out"}}
+`))
+	require.ErrorContains(t, err, `test.yml:5: routes[0].from.topic: is missing; write the name of a topic`)
+	require.ErrorContains(t, err, `test.yml:5: routes[0].to.topic: is missing`)
+	require.ErrorContains(t, err, `test.yml:6: routes[1].to.topic: "{tpoic}.out": {tpoic} is not one of {key}`)
+	require.NotContains(t, err.Error(), "routes[2]")
+}

@@ -28,11 +28,11 @@ func check(c *config.Config) error {
 	}
 	for _, r := range c.Routes {
 		if from := centers[r.From.DataCenter]; from != nil {
-			_, err := from.SourceOptions(r.From.Options)
+			_, err := from.SourceOptions(r.From)
 			errs = append(errs, err)
 		}
 		if to := centers[r.To.DataCenter]; to != nil {
-			_, err := to.DestinationOptions(r.To.Options)
+			_, err := to.DestinationOptions(r.To)
 			errs = append(errs, err)
 		}
 	}

@@ -196,6 +196,6 @@ routes: [{name: r, from: a/x, to: {datacenter: b, topic: x, lanes: 0}}]
 	require.NoError(t, err)
 	dc, err := memory.New().Broker().DataCenter(c.DataCenters[1].Options)
 	require.NoError(t, err)
-	_, err = dc.DestinationOptions(c.Routes[0].To.Options)
+	_, err = dc.DestinationOptions(c.Routes[0].To)
 	require.ErrorContains(t, err, "lanes: 0 is no number of lanes")
 }

@@ -56,11 +56,11 @@ func load(name string) error {
 		}
 		for _, r := range c.Routes {
 			if dc := ends[r.From.DataCenter]; dc != nil {
-				_, err := dc.SourceOptions(r.From.Options)
+				_, err := dc.SourceOptions(r.From)
 				errs = append(errs, err)
 			}
 			if dc := ends[r.To.DataCenter]; dc != nil {
-				_, err := dc.DestinationOptions(r.To.Options)
+				_, err := dc.DestinationOptions(r.To)
 				errs = append(errs, err)
 			}
 		}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// URL is an address that may hold credentials, such as "amqps://user:password@host:5671/vhost". No log, error or dump shows more of it than
+// scheme and host. In the password every character may stand as it is, since it ends at the last "@" before the path; "%" and two hexadecimal digits
+// are decoded.
+type URL struct {
+	Scheme   string
+	Username string
+	Password Secret
+	Host     string // host:port, or a host alone.
+	Path     string // Without the leading "/", decoded. HasPath tells an empty one from none.
+	HasPath  bool
+	Query    url.Values
+}
+
+// UnmarshalText reads a URL. What it reports never quotes it.
+func (u *URL) UnmarshalText(text []byte) error {
+	scheme, rest, found := strings.Cut(string(text), "://")
+	if !found || scheme == "" {
+		return errors.New(`is not a URL; write for example "amqp://user:password@host:5672/"`)
+	}
+	parsed := URL{Scheme: strings.ToLower(scheme)}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		name, password, _ := strings.Cut(rest[:at], ":")
+		parsed.Username, parsed.Password = unescaped(name), Secret(unescaped(password))
+		rest = rest[at+1:]
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	parsed.Host, parsed.Path, parsed.HasPath = strings.Cut(rest, "/")
+	var err error
+	if parsed.Path, err = url.PathUnescape(parsed.Path); err != nil {
+		return errors.New(`has a "%" in its path that is not followed by two hexadecimal digits`)
+	}
+	if parsed.Query, err = url.ParseQuery(query); err != nil {
+		return errors.New("has a query that cannot be read")
+	}
+	if parsed.Host == "" {
+		return errors.New("has no host")
+	}
+	*u = parsed
+	return nil
+}
+
+// unescaped decodes what is escaped; what only looks so stays as it is.
+func unescaped(s string) string {
+	if decoded, err := url.PathUnescape(s); err == nil {
+		return decoded
+	}
+	return s
+}
+
+// String gives scheme and host.
+func (u URL) String() string { return u.Scheme + "://" + u.Host }
+
+// GoString is String: a dump shows no credentials.
+func (u URL) GoString() string { return u.String() }
+
+// MarshalText is String.
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
