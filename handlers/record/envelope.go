@@ -31,19 +31,33 @@ func Fold(r *Record) (metadata map[string]string, payload []byte) {
 	for i := range r.Headers {
 		metadata[escape(r.Headers[i].Key)] = string(r.Headers[i].Value)
 	}
+	declare(r, plain(r.Headers, untyped), untyped, func(name string, value []byte) { metadata[name] = string(value) })
+	return metadata, r.Value
+}
+
+// untyped is what a map of strings keeps of a header.
+func untyped(h Header) Header {
+	if h.Value == nil {
+		h.Value = []byte{}
+	}
+	h.Type = Bytes
+	return h
+}
+
+// declare puts what r has beside its headers, and the list of those unless they are plain.
+func declare(r *Record, plain bool, stored func(Header) Header, put func(name string, value []byte)) {
 	if r.Key != nil {
-		metadata[KeyEntry] = string(r.Key)
+		put(KeyEntry, r.Key)
 	}
 	if r.Value == nil {
-		metadata[NullEntry] = "1"
+		put(NullEntry, []byte("1"))
 	}
 	if !r.Time.IsZero() {
-		metadata[TimeEntry] = formatTime(r.Time)
+		put(TimeEntry, []byte(formatTime(r.Time)))
 	}
-	if !plain(r.Headers) {
-		metadata[HeadersEntry] = formatHeaders(r.Headers)
+	if !plain {
+		put(HeadersEntry, formatHeaders(r.Headers, stored))
 	}
-	return metadata, r.Value
 }
 
 // Unfold gives the record of a Watermill entry, whether Fold made it or an application did. Metadata that was changed
@@ -51,32 +65,37 @@ func Fold(r *Record) (metadata map[string]string, payload []byte) {
 // entry under a declared name that cannot be read is an ordinary header. Metadata under IDKey gives the id if id is
 // empty. Time is zero unless declared, Source is left to the caller, and payload becomes the record's.
 func Unfold(id string, metadata map[string]string, payload []byte) *Record {
-	r := &Record{ID: id, Value: payload}
-	if r.Value == nil {
-		r.Value = []byte{}
+	r := &Record{ID: id}
+	d := declared{}
+	if len(metadata) > 0 {
+		d = readDeclared(func(name string) (string, bool) {
+			v, ok := metadata[name]
+			return v, ok
+		})
+	}
+	d.fill(r, payload)
+	if d.key {
+		r.Key = []byte(metadata[KeyEntry])
 	}
 	if len(metadata) == 0 {
 		return r
 	}
-	d := readDeclared(metadata)
-	if d.key {
-		r.Key = []byte(metadata[KeyEntry])
+	names := make(map[string]string, len(metadata))
+	for k, v := range metadata {
+		if name, ok := d.header(k); ok && k != IDKey {
+			names[name] = v
+		}
 	}
-	if d.null && len(payload) == 0 {
-		r.Value = nil
-	}
-	r.Time = d.time
-	names := ordinary(metadata, d)
 	if second, ok := metadata[IDKey]; ok && r.ID == "" {
 		r.ID = second
 	} else if ok && second != r.ID {
 		keepSecondID(names, second)
 	}
-	r.Headers = merge(listed(d.headers, names), names)
+	r.Headers = merge(listed(d.headers, names, bytesHeader), names, sameText, bytesHeader)
 	return r
 }
 
-// declared is what of a metadata map Fold could have added.
+// declared is what of an entry's metadata Fold could have added.
 type declared struct {
 	key, null, timed, list bool
 
@@ -87,41 +106,47 @@ type declared struct {
 	strange bool
 }
 
-func readDeclared(metadata map[string]string) declared {
+func readDeclared(get func(name string) (string, bool)) declared {
 	var d declared
-	_, d.key = metadata[KeyEntry]
-	if v, ok := metadata[NullEntry]; ok {
+	_, d.key = get(KeyEntry)
+	if v, ok := get(NullEntry); ok {
 		d.null = v == "1"
 		d.strange = !d.null
 	}
-	if v, ok := metadata[TimeEntry]; ok {
+	if v, ok := get(TimeEntry); ok {
 		d.time, d.timed = parseTime(v)
 		d.strange = d.strange || !d.timed
 	}
-	if v, ok := metadata[HeadersEntry]; ok {
+	if v, ok := get(HeadersEntry); ok {
 		d.headers, d.list = parseHeaders(v)
 		d.strange = d.strange || !d.list
 	}
 	return d
 }
 
-// ordinary gives the entries of metadata that are headers, under the headers' names.
-func ordinary(metadata map[string]string, d declared) map[string]string {
-	names := make(map[string]string, len(metadata))
-	for k, v := range metadata {
-		switch {
-		case k == IDKey,
-			k == KeyEntry,
-			k == NullEntry && d.null,
-			k == TimeEntry && d.timed,
-			k == HeadersEntry && d.list:
-		case d.strange:
-			names[k] = v
-		default:
-			names[unescape(k)] = v
-		}
+// fill puts value and time into r.
+func (d *declared) fill(r *Record, payload []byte) {
+	r.Value, r.Time = payload, d.time
+	switch {
+	case d.null && len(payload) == 0:
+		r.Value = nil
+	case payload == nil:
+		r.Value = []byte{}
 	}
-	return names
+}
+
+// header gives the name of the header that the entry called k is; false for a declared entry.
+func (d *declared) header(k string) (name string, ok bool) {
+	switch {
+	case k == KeyEntry,
+		k == NullEntry && d.null,
+		k == TimeEntry && d.timed,
+		k == HeadersEntry && d.list:
+		return "", false
+	case d.strange:
+		return k, true
+	}
+	return unescape(k), true
 }
 
 // keepSecondID keeps an id that was in the metadata, beside the entry's own, as a header of another name.

@@ -1,27 +1,33 @@
 package record
 
 import (
+	"bytes"
 	"net/url"
 	"strconv"
 	"strings"
 )
 
 // A list of headers is written as "name&name=value&name!": in order, joined by "&", everything outside
-// [A-Za-z0-9._~-] as %XX. "!" is null. ":3" before "=" or "!" is the type. A name alone has its value in the
-// metadata entry of that name, where applications see it anyway; the others repeat it, so that a change shows.
+// [A-Za-z0-9._~-] as %XX. "!" is null. ":3" before "=" or "!" is the type. A name alone has its value, and its
+// type if the map has types, in the metadata entry of that name, where applications see it anyway; the others repeat it, so that a change shows.
 
-// plain reports whether a map of strings holds headers exactly, given that the reader sorts it.
-func plain(headers []Header) bool {
+// plain reports whether a map holds headers exactly, given that the reader sorts it and that stored is what it keeps of
+// a header.
+func plain(headers []Header, stored func(Header) Header) bool {
 	for i := range headers {
 		h := &headers[i]
-		if h.Value == nil || h.Type != Bytes || i > 0 && headers[i-1].Key >= h.Key {
+		if i > 0 && headers[i-1].Key >= h.Key || !same(stored(*h), *h) {
 			return false
 		}
 	}
 	return true
 }
 
-func formatHeaders(headers []Header) string {
+func same(a, b Header) bool {
+	return a.Type == b.Type && (a.Value == nil) == (b.Value == nil) && bytes.Equal(a.Value, b.Value)
+}
+
+func formatHeaders(headers []Header, stored func(Header) Header) []byte {
 	n := 0
 	for i := range headers {
 		n += len(headers[i].Key) + 8
@@ -34,19 +40,21 @@ func formatHeaders(headers []Header) string {
 			b = append(b, '&')
 		}
 		b = appendEscaped(b, h.Key)
+		if x.first(h.Key) == x.last(h.Key) && same(stored(*h), *h) {
+			continue
+		}
 		if h.Type != Bytes {
 			b = append(b, ':')
 			b = strconv.AppendUint(b, uint64(h.Type), 10)
 		}
-		switch {
-		case h.Value == nil:
+		if h.Value == nil {
 			b = append(b, '!')
-		case h.Type != Bytes || x.first(h.Key) != x.last(h.Key):
-			b = append(b, '=')
-			b = appendEscaped(b, string(h.Value))
+			continue
 		}
+		b = append(b, '=')
+		b = appendEscaped(b, string(h.Value))
 	}
-	return string(b)
+	return b
 }
 
 func appendEscaped(b []byte, s string) []byte {
@@ -111,13 +119,13 @@ func parseHeader(item string) (h listedHeader, ok bool) {
 	return h, true
 }
 
-// listed gives the headers of a list, with the values that are in the metadata put in.
-func listed(list []listedHeader, metadata map[string]string) []Header {
+// listed gives the headers of a list, with the values that are in the metadata put in by header.
+func listed[V any](list []listedHeader, metadata map[string]V, header func(string, V) Header) []Header {
 	headers := make([]Header, len(list))
 	for i := range list {
 		headers[i] = list[i].Header
-		if list[i].elsewhere {
-			headers[i].Value = []byte(metadata[headers[i].Key])
+		if v, ok := metadata[headers[i].Key]; ok && list[i].elsewhere {
+			headers[i] = header(headers[i].Key, v)
 		}
 	}
 	return headers

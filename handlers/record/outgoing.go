@@ -20,7 +20,7 @@ import (
 func Outgoing(msg *message.Message) *Record {
 	r := From(msg.Context())
 	if r == nil {
-		return &Record{ID: msg.UUID, Value: msg.Payload, Headers: merge(nil, msg.Metadata)}
+		return &Record{ID: msg.UUID, Value: msg.Payload, Headers: merge(nil, msg.Metadata, sameText, bytesHeader)}
 	}
 	sameHeaders := unchanged(r.Headers, msg.Metadata)
 	sameValue := (r.Value == nil) == (msg.Payload == nil) && bytes.Equal(r.Value, msg.Payload)
@@ -33,7 +33,7 @@ func Outgoing(msg *message.Message) *Record {
 		out.Value = msg.Payload
 	}
 	if !sameHeaders {
-		out.Headers = merge(r.Headers, msg.Metadata)
+		out.Headers = merge(r.Headers, msg.Metadata, sameText, bytesHeader)
 	}
 	return &out
 }
@@ -58,8 +58,13 @@ func unchanged(headers []Header, m map[string]string) bool {
 	return names == len(m)
 }
 
-// merge gives headers as m wants them; what m did not change stays as it is.
-func merge(headers []Header, m map[string]string) []Header {
+func sameText(h *Header, v string) bool { return v == string(h.Value) }
+
+func bytesHeader(name, v string) Header { return Header{Key: name, Value: []byte(v)} }
+
+// merge gives headers as m wants them; what m did not change stays as it is. Same says whether v is what m had for h, and
+// header makes a header of what m has now.
+func merge[V any](headers []Header, m map[string]V, same func(h *Header, v V) bool, header func(string, V) Header) []Header {
 	out := make([]Header, 0, max(len(headers), len(m)))
 	x := newIndex(headers)
 	names := 0
@@ -73,10 +78,10 @@ func merge(headers []Header, m map[string]string) []Header {
 		if first {
 			names++
 		}
-		if v == string(headers[x.last(h.Key)].Value) {
+		if same(&headers[x.last(h.Key)], v) {
 			out = append(out, h)
 		} else if first {
-			out = append(out, Header{Key: h.Key, Value: []byte(v)})
+			out = append(out, header(h.Key, v))
 		}
 	}
 	if names == len(m) {
@@ -85,7 +90,7 @@ func merge(headers []Header, m map[string]string) []Header {
 	known := len(out)
 	for k, v := range m {
 		if k != IDKey && x.first(k) < 0 {
-			out = append(out, Header{Key: k, Value: []byte(v)})
+			out = append(out, header(k, v))
 		}
 	}
 	slices.SortFunc(out[known:], byName)
