@@ -8,11 +8,15 @@ import (
 
 // sourceText is the long form of from.
 type sourceText struct {
+	// DataCenter is the name of a data center.
 	DataCenter string `yaml:"datacenter"`
-	Topic      string `yaml:"topic"`
-	Group      string `yaml:"group"`
-	Start      Start  `yaml:"start"`
-	Options    Raw    `yaml:",inline"`
+	// Topic is what is read: a Kafka topic, a RabbitMQ queue, a Redis stream. It is literal.
+	Topic string `yaml:"topic"`
+	// Group is the name under which the broker keeps the position; "mqferry-" and the name of the route by default.
+	Group string `yaml:"group"`
+	// Start is where to begin when the broker has no position of the group: earliest, the default, latest, or a time.
+	Start   Start `yaml:"start"`
+	Options Raw   `yaml:",inline"`
 }
 
 // Validate reports what must be there and is not.
@@ -26,9 +30,11 @@ func (s sourceText) Validate() error {
 
 // destinationText is the long form of to.
 type destinationText struct {
+	// DataCenter is the name of a data center.
 	DataCenter string `yaml:"datacenter"`
-	Topic      string `yaml:"topic"`
-	Options    Raw    `yaml:",inline"`
+	// Topic is what is written: a Kafka topic, a RabbitMQ queue, a Redis stream. {topic}, {key}, {routing_key} and {header.NAME} in it are filled for each message.
+	Topic   string `yaml:"topic"`
+	Options Raw    `yaml:",inline"`
 }
 
 // Validate reports what must be there and is not.

@@ -7,9 +7,12 @@ import (
 
 // routeKeys is what a route may also take from defaults.
 type routeKeys struct {
-	Window      int   `yaml:"window"`
-	WindowBytes Size  `yaml:"window_bytes"`
-	Order       Order `yaml:"order"`
+	// Window is how many messages of one lane may be in flight: fetched and not yet acked.
+	Window int `yaml:"window"`
+	// WindowBytes is how many bytes of the whole route may be in flight.
+	WindowBytes Size `yaml:"window_bytes"`
+	// Order is lane: messages of a lane go out in order, many on the wire; or strict: one of a lane on the wire at a time.
+	Order Order `yaml:"order"`
 }
 
 func defaultKeys() routeKeys {
@@ -30,8 +33,11 @@ func (k routeKeys) Validate() error {
 
 // routeText is a route as a file has it.
 type routeText struct {
-	Name string    `yaml:"name"`
-	From Raw       `yaml:"from"`
+	// Name is the identity of the route, also at its source: see group.
+	Name string `yaml:"name"`
+	// From is where messages are fetched: "datacenter/topic", or the long form with options.
+	From Raw `yaml:"from"`
+	// To is where they are delivered: "datacenter/topic", or the long form with options.
 	To   Raw       `yaml:"to"`
 	Keys routeKeys `yaml:",inline"`
 }

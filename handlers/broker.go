@@ -99,6 +99,8 @@ type Broker interface {
 	// DataCenter decodes and checks the options of one data center. It does not connect. With an error it still returns something
 	// that can check the options of sources and destinations, so that all mistakes are found at once.
 	DataCenter(config.Raw) (DataCenter, error)
+	// Defaults gives the options of a data center, a source and a destination that the file says nothing about.
+	Defaults() (dataCenter, source, destination any)
 }
 
 // DataCenter is one data center's decoded options.
@@ -134,6 +136,8 @@ type broker[C, S, D any] struct {
 	defaults func() (C, S, D)
 	open     func(context.Context, C, Settings) (Connection[S, D], error)
 }
+
+func (b broker[C, S, D]) Defaults() (dataCenter, source, destination any) { return b.defaults() }
 
 func (b broker[C, S, D]) DataCenter(raw config.Raw) (DataCenter, error) {
 	c, _, _ := b.defaults()

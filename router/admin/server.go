@@ -2,11 +2,15 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/mqferry/mqferry/config"
 )
 
 // How long a client may take.
@@ -22,6 +26,33 @@ const (
 type Server struct {
 	http   *http.Server
 	served chan struct{}
+}
+
+// Listen opens the listener that a configuration asks for, with TLS where it says so.
+func Listen(c config.Admin) (net.Listener, error) {
+	var settings *tls.Config
+	if c.TLS != nil {
+		var err error
+		if settings, err = c.TLS.Server(); err != nil {
+			return nil, fmt.Errorf("admin.tls: %w", err)
+		}
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("admin.listen: %w; free that address, or choose another", err)
+	}
+	if settings != nil {
+		listener = tls.NewListener(listener, settings)
+	}
+	return listener, nil
+}
+
+// URL is where a listener of Listen is reached.
+func URL(c config.Admin, l net.Listener) string {
+	if c.TLS != nil {
+		return "https://" + l.Addr().String() + "/"
+	}
+	return "http://" + l.Addr().String() + "/"
 }
 
 // Serve begins to serve pages on listener, which it closes in the end, and returns at once. A client that is slow to ask is hung up on. A nil

@@ -101,6 +101,7 @@ func TestWhatIsAskedIsAnswered(t *testing.T) {
 		{"a word too many", "validate -c " + file + " now", 2, "", `"now" is one word too many`},
 		{"a level that is not there", "run -c " + file + " --log-level loud", 2, "", "must be one of [debug info warn error]"},
 		{"a form of log that is not there", "run -c " + file + " --log-format xml", 2, "", "must be one of [auto text json]"},
+		{"the schema", "validate --schema", 0, `"title": "mqferry configuration"`, ""},
 		{"a good file", "validate -c " + file, 0, "ok: 1 route, 2 data centers\n  orders: shanghai/orders -> frankfurt/orders\n", ""},
 		{"a good folder", "validate -c " + folder, 0, "ok: 1 route, 2 data centers\n", ""},
 		{"a file that is not there", "validate -c /nowhere/mqferry.yml", 2, "", "/nowhere/mqferry.yml: cannot be read: no such file or directory\n1 mistake\n"},

@@ -54,6 +54,7 @@ Examples:
 `
 
 const validateHelp = `Usage: mqferry validate -c FILE [-c FILE ...] [--connect]
+       mqferry validate --schema
 
 Checks the configuration, and starts nothing. It prints every mistake with its file, its
 line and what would be right, and then ends with code 2; or it prints the routes.
@@ -64,10 +65,12 @@ Options:
   --connect    also ask the brokers: whether they can be reached with these credentials,
                what exists there, and what would be created. Nothing is consumed or created.
                A route that would not work makes it end with code 1.
+  --schema     print the JSON Schema of a configuration, for editors, and nothing else
 
 Examples:
   mqferry validate -c mqferry.yml
   mqferry validate -c /etc/mqferry --connect
+  mqferry validate --schema > mqferry.schema.json
 `
 
 const demoHelp = `Usage: mqferry demo [options]

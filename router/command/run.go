@@ -2,9 +2,7 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"runtime/debug"
 
@@ -52,14 +50,14 @@ func limitMemory(cfg *config.Config) {
 func serve(ctx context.Context, cfg *config.Config, r *router.Router, logger *slog.Logger) int {
 	logger.Info("starting", "version", version(), "routes", len(cfg.Routes), "datacenters", len(cfg.DataCenters), "files", cfg.Sources)
 	if cfg.Admin.Listen != "" {
-		listener, err := net.Listen("tcp", cfg.Admin.Listen)
+		listener, err := admin.Listen(cfg.Admin)
 		if err != nil {
-			logger.Error("not started", "error", fmt.Errorf("admin.listen: %w; free that address, or choose another", err))
+			logger.Error("not started", "error", err)
 			return failed
 		}
 		pages := admin.Serve(listener, admin.New(r), logger)
 		defer pages.Stop() // Last, so that a stop that takes long can be watched.
-		logger.Info("serving health and metrics", "url", "http://"+listener.Addr().String()+"/")
+		logger.Info("serving health and metrics", "url", admin.URL(cfg.Admin, listener))
 	}
 	// Not with ctx: a stop that takes long is to be reported too.
 	reporting, stopReporting := context.WithCancel(context.WithoutCancel(ctx))

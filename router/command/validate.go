@@ -15,12 +15,16 @@ const connectTimeout = 15 * time.Second
 // validate is the command of that name.
 func (p program) validate(ctx context.Context, args []string) int {
 	var from paths
-	var connect bool
+	var connect, schema bool
 	set := flags("validate")
 	set.Var(&from, "c", "")
 	set.BoolVar(&connect, "connect", false, "")
+	set.BoolVar(&schema, "schema", false, "")
 	if code, stop := p.parse(set, args); stop {
 		return code
+	}
+	if schema {
+		return p.schema()
 	}
 	cfg, code, stop := p.load(set, from)
 	if stop {
@@ -33,6 +37,18 @@ func (p program) validate(ctx context.Context, args []string) int {
 	for _, r := range cfg.Routes {
 		fmt.Fprintf(p.out, "  %s: %s -> %s\n", r.Name, r.From, r.To)
 	}
+	return good
+}
+
+// schema prints the JSON Schema of configurations.
+func (p program) schema() int {
+	text, err := router.Schema(p.opts...)
+	if err != nil {
+		fmt.Fprintf(p.err, "mqferry validate: %v\n", err)
+		return failed
+	}
+	// Whoever closed the output wants no more of it.
+	_, _ = p.out.Write(text)
 	return good
 }
 
