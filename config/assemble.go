@@ -10,6 +10,7 @@ type assembly struct {
 	decoder
 	config   *Config
 	brokers  []string
+	keys     []string // further ones of a route
 	sections map[string]entry // those that may be there once
 	centers  map[string]*node // also those that are no good, so that their routes are not reported too
 	routes   []*node
@@ -26,6 +27,7 @@ func (l *loader) config() (*Config, error) {
 			Memory: DefaultMemory, ShutdownTimeout: DefaultShutdownTimeout, Sources: l.sources,
 		},
 		brokers:  l.brokers,
+		keys:     l.routeKeys,
 		sections: map[string]entry{},
 		centers:  map[string]*node{},
 	}

@@ -58,6 +58,8 @@ type Route struct {
 	WindowBytes Size
 	// Order says how much order is paid for; OrderLane by default.
 	Order Order
+	// Options has the keys that WithRouteKeys names, for others to decode: those of the route and, where it has none, of the defaults.
+	Options Raw
 	// Raw is the node of the route, for errors with a position: r.Raw.At("to").Errorf("...").
 	Raw Raw
 }

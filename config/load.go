@@ -17,6 +17,11 @@ func WithBrokers(names ...string) Option {
 	return func(l *loader) { l.brokers = names }
 }
 
+// WithRouteKeys names the further keys that a route, and defaults, may have: Route.Options has them. Any other is a mistake.
+func WithRouteKeys(names ...string) Option {
+	return func(l *loader) { l.routeKeys = names }
+}
+
 // WithLookup gives the environment for ${…}; it is os.LookupEnv by default.
 func WithLookup(env func(name string) (value string, set bool)) Option {
 	return func(l *loader) { l.lookup = env }
@@ -34,6 +39,8 @@ type loader struct {
 	lookup  func(string) (string, bool)
 	brokers []string
 	checks  []func(*Config) error
+	// Keys of a route that others decode.
+	routeKeys []string
 
 	veil    veil
 	tops    []*node

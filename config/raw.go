@@ -47,6 +47,52 @@ func (r Raw) At(key string) Raw {
 	return r
 }
 
+// Child returns the part below a key; false when r has no such key.
+func (r Raw) Child(key string) (Raw, bool) {
+	if r.node == nil {
+		return Raw{}, false
+	}
+	child := r.node.child(key)
+	return Raw{child}, child != nil
+}
+
+// Text returns a single value as it was written, after ${…} was replaced; false when it is something else.
+func (r Raw) Text() (string, bool) {
+	if r.node == nil || r.node.kind != scalar {
+		return "", false
+	}
+	return r.node.text, true
+}
+
+// Items returns the items of a list, none for an empty part; anything else is an error.
+func (r Raw) Items() ([]Raw, error) {
+	switch {
+	case r.node == nil || r.node.kind == null || r.node.kind == absent || r.node.broken:
+		return nil, nil
+	case r.node.kind != list:
+		return nil, r.node.errorf("is %s, not a list", r.node.what())
+	}
+	items := make([]Raw, len(r.node.items))
+	for i, item := range r.node.items {
+		items[i] = Raw{item}
+	}
+	return items, nil
+}
+
+// Named reads "name" or {name: options}: something with a name and perhaps options.
+func (r Raw) Named() (name string, options Raw, err error) {
+	switch {
+	case r.node == nil:
+		return "", r, nil
+	case r.node.kind == scalar:
+		return r.node.text, Raw{r.node.with(nil)}, nil
+	case r.node.kind == mapping && len(r.node.entries) == 1:
+		e := r.node.entries[0]
+		return e.name, Raw{e.node}, nil
+	}
+	return "", r, r.node.errorf(`is %s; write "name" or {name: {option: value}}`, r.node.what())
+}
+
 // Errorf returns an error at the place of the part: "mqferry.yml:12: routes[2].to: …". Values that came out of ${…} are shown as they
 // are written in the file. A zero Raw adds no place.
 func (r Raw) Errorf(format string, args ...any) error {

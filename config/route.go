@@ -15,6 +15,12 @@ type routeKeys struct {
 	Order Order `yaml:"order"`
 }
 
+// sharedText is what routes share.
+type sharedText struct {
+	Keys routeKeys `yaml:",inline"`
+	Rest Raw       `yaml:",inline"`
+}
+
 func defaultKeys() routeKeys {
 	return routeKeys{Window: DefaultWindow, WindowBytes: DefaultWindowBytes, Order: OrderLane}
 }
@@ -40,6 +46,19 @@ type routeText struct {
 	// To is where they are delivered: "datacenter/topic", or the long form with options.
 	To   Raw       `yaml:"to"`
 	Keys routeKeys `yaml:",inline"`
+	Rest Raw       `yaml:",inline"`
+}
+
+// further reports keys that neither the type of text nor anybody else has.
+func (a *assembly) further(n, rest *node, text reflect.Type) {
+	if rest == nil {
+		return
+	}
+	for _, e := range rest.entries {
+		if !slices.Contains(a.keys, e.name) {
+			a.unknown(n, e, append(fieldsOf(text).names(), a.keys...))
+		}
+	}
 }
 
 // Validate reports what must be there and is not.
@@ -74,7 +93,7 @@ func (a *assembly) defaults() *node {
 	e, ok := a.sections["defaults"]
 	if !ok || e.node.kind != mapping {
 		if ok {
-			a.decode(e.node, &routeKeys{})
+			a.decode(e.node, &sharedText{})
 		}
 		return nil
 	}
@@ -87,9 +106,10 @@ func (a *assembly) defaults() *node {
 		keys = append(keys, inner)
 	}
 	n := e.node.with(keys)
-	values := defaultKeys()
+	values := sharedText{Keys: defaultKeys()}
 	a.decode(n, &values)
-	known := fieldsOf(reflect.TypeFor[routeKeys]()).names()
+	a.further(n, values.Rest.node, reflect.TypeFor[sharedText]())
+	known := append(fieldsOf(reflect.TypeFor[sharedText]()).names(), a.keys...)
 	return n.with(slices.DeleteFunc(slices.Clone(keys), func(e entry) bool { return !slices.Contains(known, e.name) }))
 }
 
@@ -118,9 +138,10 @@ func (a *assembly) route(n, defaults *node, names map[string]*node) {
 	if n.kind != mapping {
 		return
 	}
+	a.further(n, text.Rest.node, reflect.TypeFor[routeText]())
 	a.name(n.place("name"), text.Name, names)
 	route := Route{
-		Name: text.Name, Raw: Raw{n},
+		Name: text.Name, Raw: Raw{n}, Options: text.Rest,
 		Window: text.Keys.Window, WindowBytes: text.Keys.WindowBytes, Order: text.Keys.Order,
 	}
 	var ok bool

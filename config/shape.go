@@ -23,7 +23,7 @@ func ShapeOf() Shape {
 	return Shape{
 		File:        fileKeys{Memory: DefaultMemory, ShutdownTimeout: DefaultShutdownTimeout},
 		Route:       routeText{Keys: defaultKeys()},
-		Defaults:    defaultKeys(),
+		Defaults:    sharedText{Keys: defaultKeys()},
 		Source:      sourceText{},
 		Destination: destinationText{},
 	}

@@ -17,10 +17,19 @@ func AckForward(s Settings) message.HandlerMiddleware {
 		return func(msg *message.Message) ([]*message.Message, error) {
 			ticket := handlers.Ticket(msg)
 			produced, err := next(msg)
+			_, filtered := Dropped(err)
+			if filtered && s.Meter != nil {
+				s.Meter.Dropped.Add(1)
+			}
 			switch {
+			case ticket == nil && filtered:
+				return nil, nil
 			case ticket == nil:
 				return produced, err
 			case ticket.Outcome() != lane.Unsettled:
+				return nil, nil
+			case filtered:
+				ticket.Settle(lane.Dropped)
 				return nil, nil
 			case err == nil:
 				err = handlers.Permanent(fmt.Errorf("route %q: message %s: the chain returned no error, but the message was neither "+

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -24,6 +25,7 @@ type parts struct {
 	publisher  message.Publisher
 	subscriber message.Subscriber
 	relay      *handlers.Relay
+	ends       []func() error // Of the middleware, in the order of their registration.
 }
 
 // build makes the parts of a route out of open connections, the publisher first. It does not start them, and closes what it made when it fails.
@@ -70,6 +72,14 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 // start subscribes, and makes the route's own Watermill router: the chain around the relay. Watermill never closes the publisher: the route does, last.
 // It subscribes before Watermill does, since a Watermill router whose subscriber fails cannot be closed.
 func (r *route) start(intake context.Context, p *parts) (*message.Router, error) {
+	links, err := chain(r.plan, middleware.Settings{
+		Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth, Meter: r.meter,
+		OnClose: func(end func() error) { p.ends = append(p.ends, end) },
+	})
+	if err != nil {
+		r.destinationHealth.Down(err)
+		return nil, fmt.Errorf("route %q: %w", r.plan.Name, err)
+	}
 	messages, err := p.subscriber.Subscribe(intake, r.plan.From.Topic)
 	if err != nil {
 		r.sourceHealth.Down(err)
@@ -79,7 +89,7 @@ func (r *route) start(intake context.Context, p *parts) (*message.Router, error)
 	if err != nil {
 		return nil, err
 	}
-	w.AddMiddleware(chain(middleware.Settings{Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth})...)
+	w.AddMiddleware(links...)
 	w.AddConsumerHandler(r.plan.Name, r.plan.From.Topic, subscribed{p.subscriber, messages}, p.relay.Handle)
 	return w, nil
 }
@@ -103,5 +113,15 @@ func (p *parts) close() error {
 	if p.publisher != nil {
 		errs = append(errs, p.publisher.Close())
 	}
+	return errors.Join(append(errs, p.closeMiddleware())...)
+}
+
+// closeMiddleware ends what the middleware has opened, the last first.
+func (p *parts) closeMiddleware() error {
+	var errs []error
+	for _, end := range slices.Backward(p.ends) {
+		errs = append(errs, end())
+	}
+	p.ends = nil
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/middleware"
 )
 
 // Option changes a router beyond what its config file says.
@@ -17,6 +18,7 @@ type Option func(*options) error
 
 type options struct {
 	brokers  map[string]handlers.Broker
+	custom   map[string]middleware.Middleware
 	logger   *slog.Logger
 	instance string
 }
@@ -28,6 +30,18 @@ func WithBroker(name string, b handlers.Broker) Option {
 			return fmt.Errorf("broker %q is there already: choose another name", name)
 		}
 		o.brokers[name] = b
+		return nil
+	}
+}
+
+// WithMiddleware adds a kind of middleware, under the name that routes in the config file use for it: "middleware: [{name: {options}}]". A name that is
+// taken is an error.
+func WithMiddleware(name string, m middleware.Middleware) Option {
+	return func(o *options) error {
+		if _, taken := o.custom[name]; taken {
+			return fmt.Errorf("middleware %q is there already: choose another name", name)
+		}
+		o.custom[name] = m
 		return nil
 	}
 }
@@ -49,7 +63,7 @@ func WithInstance(name string) Option {
 }
 
 func newOptions(opts []Option) (*options, error) {
-	o := &options{brokers: brokers(), logger: slog.New(slog.DiscardHandler)}
+	o := &options{brokers: brokers(), custom: map[string]middleware.Middleware{}, logger: slog.New(slog.DiscardHandler)}
 	var errs []error
 	for _, set := range opts {
 		errs = append(errs, set(o))
@@ -90,8 +104,9 @@ func Parse(name string, text []byte, opts ...Option) (*config.Config, error) {
 func (o *options) checks() []config.Option {
 	return []config.Option{
 		config.WithBrokers(slices.Collect(maps.Keys(o.brokers))...),
+		config.WithRouteKeys(middlewareKey),
 		config.WithCheck(func(cfg *config.Config) error {
-			_, err := newPlan(cfg, o.brokers)
+			_, err := newPlan(cfg, o)
 			return err
 		}),
 	}

@@ -18,14 +18,15 @@ type routePlan struct {
 	source      handlers.Options
 	destination handlers.Options
 	template    *record.Template // Of the destination's topic; nil when it is literal.
+	custom      []link
 }
 
-// newPlan decodes every broker's options with the table of brokers, and reports all mistakes at once.
-func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, error) {
+// newPlan decodes all that others than package config have defined, and reports all mistakes at once.
+func newPlan(cfg *config.Config, o *options) (*plan, error) {
 	p := &plan{dataCenters: map[string]handlers.DataCenter{}}
 	var errs []error
 	for _, d := range cfg.DataCenters {
-		b, ok := brokers[d.Broker]
+		b, ok := o.brokers[d.Broker]
 		if !ok {
 			errs = append(errs, d.Options.Errorf("broker %q is not known", d.Broker))
 			continue
@@ -36,7 +37,9 @@ func newPlan(cfg *config.Config, brokers map[string]handlers.Broker) (*plan, err
 	}
 	for _, r := range cfg.Routes {
 		route, err := p.route(r)
-		if err != nil {
+		var wrong error
+		route.custom, wrong = customLinks(r.Options, o.custom)
+		if err = config.Join(err, wrong); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -114,7 +114,7 @@ func (p *parts) stop(w *message.Router, stopIntake context.CancelFunc, timeout t
 	case <-time.After(timeout + grace):
 		err = errors.New("a middleware does not return: it is left behind")
 	}
-	err = errors.Join(err, p.publisher.Close())
+	err = errors.Join(err, p.publisher.Close(), p.closeMiddleware())
 	if !deadline.Stop() {
 		late := fmt.Errorf("not everything in flight was settled within shutdown_timeout (%v): the source will deliver it again", timeout)
 		return errors.Join(late, err)

@@ -30,7 +30,7 @@ func New(cfg *config.Config, opts ...Option) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlan(cfg, o.brokers)
+	p, err := newPlan(cfg, o)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/record"
+	"github.com/mqferry/mqferry/middleware"
 )
 
 // comments are the doc comments of the config types' fields, by package, type and field. A test makes the file and checks that it is up to date.
@@ -59,6 +60,9 @@ func (d describer) file(o *options) *jsonschema.Schema {
 	route.Required = []string{"name", "from", "to"}
 	s.Properties.Set("routes", &jsonschema.Schema{Description: "The routes.", Type: "array", Items: route})
 	defaults := d.of(shape.Defaults)
+	for _, s := range []*jsonschema.Schema{route, defaults} {
+		s.Properties.Set(middlewareKey, d.middleware(o.custom))
+	}
 	defaults.Description = "What all routes share that do not say otherwise."
 	s.Properties.Set("defaults", defaults)
 	return s
@@ -97,6 +101,22 @@ func (d describer) end(fixed any, brokers map[string]handlers.Broker, side func(
 	return long
 }
 
+// middleware is the list of the user's own: names, or names with options.
+func (d describer) middleware(known map[string]middleware.Middleware) *jsonschema.Schema {
+	item := &jsonschema.Schema{}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		options := jsonschema.NewProperties()
+		options.Set(name, d.of(known[name].Defaults()))
+		item.AnyOf = append(item.AnyOf, &jsonschema.Schema{Const: name}, &jsonschema.Schema{
+			Type: "object", Properties: options, AdditionalProperties: jsonschema.FalseSchema, Required: []string{name},
+		})
+	}
+	return &jsonschema.Schema{
+		Description: "The route's own middleware, outermost first: names, or {name: {options}}.",
+		Type:        "array", Items: item,
+	}
+}
+
 // described gives s the description that stood in its place.
 func described(in *jsonschema.Schema, name string, s *jsonschema.Schema) *jsonschema.Schema {
 	if old, ok := in.Properties.Get(name); ok {
@@ -122,6 +142,9 @@ func (d describer) of(v any) *jsonschema.Schema {
 }
 
 func (d describer) comment(t reflect.Type, field string) string {
+	if field == "" {
+		return ""
+	}
 	if d.seen != nil {
 		d.seen(t, field)
 	}
@@ -129,7 +152,7 @@ func (d describer) comment(t reflect.Type, field string) string {
 }
 
 func commentKey(t reflect.Type, field string) string {
-	return strings.TrimSuffix(t.PkgPath()+"."+t.Name()+"."+field, ".")
+	return t.PkgPath() + "." + t.Name() + "." + field
 }
 
 // variable is how a value may stand outside of the file.

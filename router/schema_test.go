@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -125,6 +126,15 @@ func TestSchemaHasAStrangersBroker(t *testing.T) {
 	require.Error(t, s.Validate(document(t, []byte("datacenters: {a: {own: {color: red}}}"))))
 }
 
+func TestSchemaHasMiddlewareOfOnesOwn(t *testing.T) {
+	var closed atomic.Int32
+	s := compiled(t, stamping(&closed))
+	route := "routes: [{name: one, from: a/x, to: a/y, middleware: [stamp, {stamp: {mark: A}}]}]"
+	require.NoError(t, s.Validate(document(t, []byte(route))))
+	require.Error(t, s.Validate(document(t, []byte(strings.Replace(route, "mark", "marks", 1)))))
+	require.Error(t, s.Validate(document(t, []byte(strings.Replace(route, "[stamp,", "[stmp,", 1)))))
+}
+
 // TestSchemaCommentsAreThoseOfTheSource also writes them, with MQFERRY_UPDATE=1.
 func TestSchemaCommentsAreThoseOfTheSource(t *testing.T) {
 	t.Chdir("..")
@@ -144,7 +154,9 @@ func TestSchemaCommentsAreThoseOfTheSource(t *testing.T) {
 	}
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(have), "run: MQFERRY_UPDATE=1 go test ./router -run SchemaComments")
+	if !bytes.Equal(text, have) { // Not require.Equal, which would print all of both.
+		t.Fatalf("%s is not up to date; run: MQFERRY_UPDATE=1 go test ./router -run SchemaComments", file)
+	}
 }
 
 // sourceComments reads the doc comments of all struct types, and of their fields, in Go files below folders.
