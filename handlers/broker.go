@@ -63,12 +63,14 @@ type Source struct {
 	Start      config.Start // Where to begin if the group has no position.
 	Window     int          // Most messages of one lane in flight.
 	Strict     bool         // One message of a lane on the wire at a time.
-	Bytes      int64        // Bytes of the route in flight; a broker's own fetch buffers should stay below a quarter of it.
-	Budget     *lane.Budget // The route's part of the memory. Nil means no limit.
-	Backoff    lane.Backoff // The pause of a lane after a failure on the way; zero means 100 ms at first, doubling up to 5 s.
-	Logger     *slog.Logger // These three are never nil for a broker: a Conn fills in what is left out.
-	Meter      *Meter
-	Health     *Health
+	// Concurrency is how many messages of a lane may be in the route's middleware at once; zero means as many as are in flight.
+	Concurrency int
+	Bytes       int64        // Bytes of the route in flight; a broker's own fetch buffers should stay below a quarter of it.
+	Budget      *lane.Budget // The route's part of the memory. Nil means no limit.
+	Backoff     lane.Backoff // The pause of a lane after a failure on the way; zero means 100 ms at first, doubling up to 5 s.
+	Logger      *slog.Logger // These three are never nil for a broker: a Conn fills in what is left out.
+	Meter       *Meter
+	Health      *Health
 	// Destination is what is known of the other end. A broker that counts deliveries, or gives up on a consumer that does not ack, waits
 	// for it before it consumes again. Nil means that nothing is known.
 	Destination *Health

@@ -67,7 +67,7 @@ func (in *Intake) Inlet(name string, hungry func()) *Inlet {
 	i := &Inlet{
 		intake: in, name: name, hungry: hungry, budget: budget,
 		lane: lane.New(lane.Settings{
-			Window: in.source.Window, Strict: in.source.Strict, Budget: budget, Backoff: in.source.backoff(),
+			Window: in.source.Window, Strict: in.source.Strict, Budget: budget, Backoff: in.source.backoff(), Concurrency: in.source.Concurrency,
 		}),
 		more: make(chan struct{}, 1), took: make(chan struct{}, 1), done: make(chan struct{}),
 	}

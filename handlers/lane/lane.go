@@ -18,6 +18,8 @@ type Settings struct {
 	Strict  bool    // One message on the wire at a time.
 	Budget  *Budget // The lane's part of the memory; nil means no limit in bytes.
 	Backoff Backoff // The pause before a probe.
+	// Concurrency is how many tickets may have a slot at once: see TakeSlot. Zero means no limit.
+	Concurrency int
 }
 
 // Lane is one ordered sub-stream. Make it with New.
@@ -38,7 +40,9 @@ type Lane struct {
 	fence      uint64
 	fenced     int
 
-	moved     time.Time // When the settled prefix last moved, or something came into the empty window.
+	moved time.Time // When the settled prefix last moved, or something came into the empty window.
+	slots slots
+
 	failures  int
 	notBefore time.Time
 	timer     *time.Timer
@@ -54,7 +58,7 @@ const noFence = ^uint64(0)
 // New makes an empty lane.
 func New(s Settings) *Lane {
 	s.Window = max(s.Window, 1)
-	return &Lane{settings: s, signal: make(chan struct{}, 1), fence: noFence}
+	return &Lane{settings: s, signal: make(chan struct{}, 1), fence: noFence, slots: slots{free: s.Concurrency}}
 }
 
 // Signal receives a value after the settled prefix moved, the window may have room again, or the lane was stopped or closed.

@@ -24,7 +24,7 @@ const (
 )
 
 // Ticket is the place of one message in its lane. Lane.Issue fills it in. Its methods are safe for concurrent use, but only one
-// goroutine at a time may be in Enter or Await.
+// goroutine at a time may be in Enter, Await or TakeSlot.
 type Ticket struct {
 	lane       *Lane
 	number     uint64
@@ -35,6 +35,7 @@ type Ticket struct {
 	outcome    Outcome
 	fenced     bool // Nothing above it is sent until it is settled.
 	refused    bool
+	slot       bool // It has one of the lane's slots.
 }
 
 // Number is the ticket's place in its lane: 0, 1, 2, … in the order of fetching.
