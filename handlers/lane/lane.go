@@ -228,6 +228,7 @@ func (l *Lane) settle(t *Ticket, o Outcome) {
 		l.prefix++
 	}
 	l.moved = time.Now()
+	l.giveSlots()
 	l.notify()
 }
 

@@ -114,7 +114,11 @@ func TestATicketThatIsSettledWithoutASlotHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lane.New(lane.Settings{Window: 100, Concurrency: 1})
 		tickets := issued(t, l, 2)
+		got := make(chan error, 1)
+		go func() { got <- tickets[1].TakeSlot() }()
+		synctest.Wait()
+		require.Empty(t, got)
 		require.True(t, tickets[0].Settle(lane.Dropped))
-		require.NoError(t, tickets[1].TakeSlot())
+		require.NoError(t, <-got)
 	})
 }
