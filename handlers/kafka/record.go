@@ -34,6 +34,7 @@ func fromKafka(dataCenter string, k *kgo.Record) *record.Record {
 		}
 		r.Headers = append(r.Headers, record.Header{Key: h.Key, Value: h.Value})
 	}
+	r.Headers = record.TakeTypes(r.Headers)
 	if r.ID == "" {
 		r.ID = record.DeriveID(r.Source)
 	}
@@ -50,11 +51,16 @@ func idHeader(headers []kgo.RecordHeader) int {
 	return -1
 }
 
-// toKafka fills in what is to be produced for r. A record without a time gets that of its sending.
+// toKafka fills in what is to be produced for r. A record without a time gets that of its sending. Types of headers are
+// told by one more header, the last.
 func toKafka(r *record.Record, k *kgo.Record) {
 	k.Key, k.Value, k.Timestamp = r.Key, r.Value, r.Time
+	types, typed := record.FoldTypes(r.Headers)
 	n := len(r.Headers)
 	if r.ID != "" {
+		n++
+	}
+	if typed {
 		n++
 	}
 	if n == 0 {
@@ -66,6 +72,9 @@ func toKafka(r *record.Record, k *kgo.Record) {
 	}
 	for i := range r.Headers {
 		k.Headers = append(k.Headers, kgo.RecordHeader{Key: r.Headers[i].Key, Value: r.Headers[i].Value})
+	}
+	if typed {
+		k.Headers = append(k.Headers, kgo.RecordHeader{Key: record.TypesHeader, Value: types})
 	}
 }
 

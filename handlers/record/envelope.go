@@ -114,7 +114,7 @@ func readDeclared(get func(name string) (string, bool)) declared {
 		d.strange = !d.null
 	}
 	if v, ok := get(TimeEntry); ok {
-		d.time, d.timed = parseTime(v)
+		d.time, d.timed = ParseTime(v)
 		d.strange = d.strange || !d.timed
 	}
 	if v, ok := get(HeadersEntry); ok {
@@ -208,7 +208,8 @@ func formatTime(t time.Time) string {
 	return ms + "." + strconv.Itoa(int(time.Millisecond) + rest)[1:]
 }
 
-func parseTime(s string) (time.Time, bool) {
+// ParseTime reads the text of a TimeEntry.
+func ParseTime(s string) (time.Time, bool) {
 	whole, rest, fine := strings.Cut(s, ".")
 	ms, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
