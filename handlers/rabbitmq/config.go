@@ -109,12 +109,14 @@ func (c SourceConfig) Validate() error {
 			needs("queue_type", c.QueueType != "", "an exchange: a queue that is read is never made"),
 			needs("queue_arguments", len(c.QueueArguments) > 0, "an exchange: a queue that is read is never made"))
 	}
-	return errors.Join(append(errs, c.QueueType.check())...)
+	_, err := parseArguments(c.QueueType, c.QueueArguments)
+	return errors.Join(append(errs, c.QueueType.check(), err)...)
 }
 
 // Validate is the same for a destination.
 func (c DestinationConfig) Validate() error {
-	errs := []error{c.QueueType.check()}
+	_, err := parseArguments(c.QueueType, c.QueueArguments)
+	errs := []error{c.QueueType.check(), err}
 	if c.Exchange == "" {
 		errs = append(errs, needs("routing_key", c.RoutingKey != nil, "an exchange; a queue has the topic's name as its routing key"))
 	} else {
@@ -148,6 +150,14 @@ func (q QueueType) check() error {
 		return config.Invalid("queue_type", "stream is not supported: a stream is not acked message by message; write classic or quorum")
 	}
 	return config.Invalid("queue_type", "%q is not one of classic, quorum", string(q))
+}
+
+// CheckDestination reports a destination with two places.
+func (c Config) CheckDestination(d config.Destination, o DestinationConfig) error {
+	if o.Exchange != "" && d.Topic != "" {
+		return config.Invalid("exchange", "%q stands beside the topic %q: a message goes to the one or to the other", o.Exchange, d.Topic)
+	}
+	return nil
 }
 
 // Place names the route's own queue at an exchange.

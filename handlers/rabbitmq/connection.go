@@ -17,8 +17,8 @@ import (
 	"github.com/mqferry/mqferry/handlers"
 )
 
-// Connection is one RabbitMQ. It holds one AMQP connection for questions; each route's subscriber and publisher has a connection of its own, since
-// RabbitMQ slows down and blocks connections as a whole. Safe for concurrent use.
+// Connection is one RabbitMQ. Each route's subscriber and publisher has an AMQP connection of its own, since RabbitMQ slows down and blocks connections
+// as a whole. Safe for concurrent use.
 type Connection struct {
 	config   Config
 	settings handlers.Settings
@@ -68,14 +68,16 @@ func (c *Connection) dialOne(ctx context.Context, u config.URL, what string, w w
 	}
 	// The handshake looks at no context.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	outer := conn
 	if w != nil {
-		conn = w(conn)
+		outer = w(conn)
 	}
-	opened, err := amqp.Open(conn, c.handshake(u, what))
+	opened, err := amqp.Open(outer, c.handshake(u, what))
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
+		_ = outer.Close()
 		_ = conn.Close()
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func (c *Connection) Subscriber(s handlers.Source, o SourceConfig) (message.Subs
 	return handlers.NewSubscriber(s, newReader(c, s, o), commitInterval), nil
 }
 
-// Publisher makes the publisher of one route.
+// Publisher makes the publisher of one route. It connects at once, and again whenever the connection is gone, until it is closed.
 func (c *Connection) Publisher(d handlers.Destination, o DestinationConfig) (message.Publisher, error) {
 	return newPublisher(c, d, o), nil
 }
