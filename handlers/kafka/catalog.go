@@ -4,34 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/mqferry/mqferry/handlers"
 )
 
 const (
-	// defaultLimit is Kafka's own default of max.message.bytes.
-	defaultLimit = 1<<20 + 12
-	// largestLimit stays below the largest request that a broker takes by default.
-	largestLimit = 95 << 20
-	// smallestLimit is the least that the client takes.
-	smallestLimit = 512
-	// unsureBytes is how much larger than it is a new client takes a batch, until it knows the broker's version.
-	unsureBytes = 3
-
-	// stale is the age of a limit at which it is read again before a message is refused for it.
-	stale = 5 * time.Second
 	// revisit is how often a topic is looked at again while messages go there.
 	revisit = time.Minute
 	// pause is how long a topic that was not found, or could not be asked for, is not asked for again.
 	pause = 250 * time.Millisecond
+	// mostQuestions is how many questions that failed are remembered beyond their pause.
+	mostQuestions = 100
 )
 
 // topic is what a publisher knows of a destination topic.
@@ -50,32 +39,29 @@ type topic struct {
 
 func (t *topic) age() time.Duration { return time.Since(time.Unix(0, t.checked.Load())) }
 
-// tooLarge is the error of a shipment that the topic cannot take.
-func (t *topic) tooLarge(s *shipment) error {
-	limit := t.limit.Load()
-	if int64(s.size) <= limit {
-		return nil
-	}
-	return handlers.Permanent(fmt.Errorf("a record of %d bytes is over the limit of topic %q, max.message.bytes=%d: %w", s.size, t.name, limit, kerr.MessageTooLarge))
-}
-
-// catalog is what a publisher knows of its topics. Safe for concurrent use.
+// catalog is what a publisher knows of its topics. One that was written to is remembered as long as the publisher lives. Safe for concurrent use.
 type catalog struct {
 	publisher *publisher
 	known     sync.Map // string to *topic
 
-	loading sync.Mutex
-	failed  map[string]failure
+	asking    sync.Mutex
+	questions map[string]*question // About topics that are not known.
 
 	lost map[string]kadm.TopicID // Of topics that were found missing; guarded by the publisher's lock.
 }
 
-type failure struct {
-	at  time.Time
-	err error
+// question is asked of the cluster by the first who wants to know; the others wait for the answer. One that failed holds for a moment.
+type question struct {
+	done  chan struct{}
+	at    time.Time // Of the answer.
+	topic *topic
+	err   error
 }
 
-// topic gives what is known of a topic, and asks the cluster the first time. A topic that is missing is made, if the configuration says so.
+func (q *question) over() bool { return !q.at.IsZero() && time.Since(q.at) >= pause }
+
+// topic gives what is known of a topic, and asks the cluster the first time. A topic that is missing is made, if the configuration says so. One
+// topic's trouble holds up nobody who wants another one.
 func (c *catalog) topic(name string) (*topic, error) {
 	if t, ok := c.known.Load(name); ok {
 		t := t.(*topic)
@@ -84,24 +70,44 @@ func (c *catalog) topic(name string) (*topic, error) {
 		}
 		return t, nil
 	}
-	c.loading.Lock()
-	defer c.loading.Unlock()
+	c.asking.Lock()
 	if t, ok := c.known.Load(name); ok {
+		c.asking.Unlock()
 		return t.(*topic), nil
 	}
-	if f := c.failed[name]; time.Since(f.at) < pause {
-		return nil, f.err
+	if q := c.questions[name]; q != nil && !q.over() {
+		c.asking.Unlock()
+		<-q.done
+		return q.topic, q.err
 	}
-	t, err := c.load(name)
-	if err != nil {
-		if c.failed == nil {
-			c.failed = map[string]failure{}
-		}
-		c.failed[name] = failure{time.Now(), err}
-		return nil, err
+	q := &question{done: make(chan struct{})}
+	c.note(name, q)
+	c.asking.Unlock()
+	q.topic, q.err = c.load(name)
+	c.answered(name, q)
+	return q.topic, q.err
+}
+
+// note remembers a question, and forgets those that are over when they are many. The lock is held.
+func (c *catalog) note(name string, q *question) {
+	if c.questions == nil {
+		c.questions = map[string]*question{}
 	}
-	c.known.Store(name, t)
-	return t, nil
+	if len(c.questions) >= mostQuestions {
+		maps.DeleteFunc(c.questions, func(_ string, old *question) bool { return old.over() })
+	}
+	c.questions[name] = q
+}
+
+func (c *catalog) answered(name string, q *question) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	q.at = time.Now()
+	if q.err == nil {
+		c.known.Store(name, q.topic)
+		delete(c.questions, name)
+	}
+	close(q.done)
 }
 
 func (c *catalog) load(name string) (*topic, error) {
@@ -111,7 +117,7 @@ func (c *catalog) load(name string) (*topic, error) {
 		detail, err = p.conn.create(p.life, name, p.config)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.misnamed(err)
 	}
 	t := &topic{name: name, id: detail.id}
 	if t.keep, err = c.keeps(t, detail.partitions); err != nil {
@@ -138,11 +144,19 @@ func (c *catalog) load(name string) (*topic, error) {
 	return t, nil
 }
 
+// misnamed finds whose fault a topic is that cannot be made with its name: the message's, if that names it, and otherwise the configuration's.
+func (c *catalog) misnamed(err error) error {
+	if handlers.ClassOf(err) == handlers.ClassPermanent && c.publisher.destination.Template == nil {
+		return handlers.Unroutable(err)
+	}
+	return err
+}
+
 // keeps decides, once and for all messages, whether they stay in the partition of their number.
 func (c *catalog) keeps(t *topic, partitions int) (bool, error) {
 	p := c.publisher
 	rule := p.config.Partition
-	if rule == PartitionKey || rule == PartitionSpread {
+	if rule == PartitionKey || rule == PartitionSpread || rule == PartitionAuto && p.config.Key != nil {
 		return false, nil
 	}
 	if p.destination.SourcePartitions == nil {
@@ -164,50 +178,6 @@ func (c *catalog) keeps(t *topic, partitions int) (bool, error) {
 	}
 	p.destination.Logger.Warn("the topics have differently many partitions: messages go by key, not by partition", "topic", t.name, "source", n, "destination", partitions)
 	return false, nil
-}
-
-// readLimits asks for the topic's configuration. Without the right to read it, Kafka's defaults are assumed.
-func (c *catalog) readLimits(t *topic) error {
-	p := c.publisher
-	ctx, cancel := context.WithTimeout(p.life, adminTimeout)
-	defer cancel()
-	configs, err := p.conn.admin.DescribeTopicConfigs(ctx, t.name)
-	if err == nil && len(configs) > 0 {
-		err = configs[0].Err
-	}
-	limit, compacted := int64(defaultLimit), false
-	switch {
-	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		p.destination.Logger.Warn("no right to read the topic's limits: Kafka's defaults are assumed", "topic", t.name, "error", err)
-	case isMissing(err):
-		return handlers.Unroutable(fmt.Errorf("read the limits of topic %q: %w", t.name, err))
-	case err != nil || len(configs) == 0:
-		return handlers.Unavailable(fmt.Errorf("read the limits of topic %q: %w", t.name, err))
-	default:
-		limit, compacted = limits(configs[0])
-	}
-	t.limit.Store(limit)
-	t.compacted.Store(compacted)
-	t.checked.Store(time.Now().UnixNano())
-	return nil
-}
-
-func limits(r kadm.ResourceConfig) (limit int64, compacted bool) {
-	limit = defaultLimit
-	for _, c := range r.Configs {
-		if c.Value == nil {
-			continue
-		}
-		switch c.Key {
-		case "max.message.bytes":
-			if n, err := strconv.ParseInt(*c.Value, 10, 64); err == nil {
-				limit = n
-			}
-		case "cleanup.policy":
-			compacted = strings.Contains(*c.Value, "compact")
-		}
-	}
-	return min(max(limit, smallestLimit), largestLimit), compacted
 }
 
 // revisit reads the topic's limits again, not in the way of messages.
@@ -238,66 +208,6 @@ func (c *catalog) comparePartitions(t *topic) {
 		p.destination.Logger.Warn("the number of partitions changed: the new ones are used after a restart of the route",
 			"topic", t.name, "used", len(t.domains), "now", detail.partitions)
 	}
-}
-
-// refresh reads the topic's limits, and reports whether batches must be smaller than they were.
-func (c *catalog) refresh(t *topic) (lowered bool) {
-	if err := c.readLimits(t); err != nil {
-		c.publisher.destination.Logger.Warn("cannot read the topic's limits", "topic", t.name, "error", err)
-		return false
-	}
-	limit := t.limit.Load()
-	if t.batches.Load() <= limit {
-		return false
-	}
-	t.batches.Store(limit)
-	return true
-}
-
-// lower keeps the topic's batches at or below bytes from now on. The publisher's lock is held.
-func (c *catalog) lower(t *topic, bytes int) {
-	t.batches.Store(min(max(int64(bytes), smallestLimit), t.batches.Load()))
-	c.publisher.destination.Logger.Warn("the topic takes only smaller batches than its limit says: they are made smaller", "topic", t.name, "bytes", t.batches.Load())
-	c.publisher.replace()
-}
-
-// admit refuses what the topic can never take, and sees to it that the client takes the rest.
-func (c *catalog) admit(t *topic, s *shipment) error {
-	if t.compacted.Load() && s.record.Key == nil {
-		return handlers.Permanent(fmt.Errorf("a record without a key cannot go into topic %q, which is compacted", t.name))
-	}
-	if int64(s.size) <= t.batches.Load() {
-		return nil
-	}
-	if t.tooLarge(s) != nil && t.age() > stale {
-		c.refresh(t)
-	}
-	if err := t.tooLarge(s); err != nil {
-		return err
-	}
-	p := c.publisher
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if int64(s.size) > t.batches.Load() {
-		t.batches.Store(min(int64(s.size)+unsureBytes, t.limit.Load()))
-		p.fit(t)
-		p.replace()
-	}
-	return nil
-}
-
-// batchBytes tells the client how large a topic's batches may be: what it counts is the batch and the length before it.
-func (c *catalog) batchBytes(name string) int32 {
-	t, ok := c.known.Load(name)
-	if !ok {
-		return defaultLimit
-	}
-	n := t.(*topic).batches.Load()
-	length := int64(1)
-	for u := n + 1; u >= 0x80; u >>= 7 {
-		length++
-	}
-	return int32(n + length)
 }
 
 // forget drops a topic that was deleted: it is looked up anew for the next message. The publisher's lock is held.

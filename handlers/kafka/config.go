@@ -1,10 +1,10 @@
 package kafka
 
 import (
-	"errors"
 	"time"
 
 	"github.com/mqferry/mqferry/config"
+	"github.com/mqferry/mqferry/handlers/record"
 )
 
 // Config is what a user may write about a Kafka cluster.
@@ -13,9 +13,29 @@ type Config struct {
 	Brokers []string `yaml:"brokers"`
 	// ClientID is the name that Kafka's own metrics and quotas know this process by; "mqferry" by default.
 	ClientID string `yaml:"client_id"`
-	// DialTimeout bounds the wait for a connection; 10s by default.
+	// DialTimeout bounds the wait for a connection, TLS's handshake included; 10s by default.
 	DialTimeout config.Duration `yaml:"dial_timeout"`
+	// TLS encrypts all connections and says whom to trust; nil, the default, means that they are not encrypted.
+	TLS *config.TLS `yaml:"tls"`
+	// SASL says who we are; nil, the default, means that the brokers do not ask.
+	SASL *SASL `yaml:"sasl"`
+	// Client is pipelined, the default, or watermill: the stock package, one message of a partition at a time.
+	Client Client `yaml:"client"`
 }
+
+// Client says what reads and writes the topics.
+type Client string
+
+// The clients.
+const (
+	// Pipelined is our own, on franz-go: thousands of messages in flight.
+	Pipelined Client = "pipelined"
+	// Watermill is the stock watermill-kafka, on sarama.
+	Watermill Client = "watermill"
+)
+
+// Words lists the clients.
+func (Client) Words() []string { return []string{string(Pipelined), string(Watermill)} }
 
 // SourceConfig is what a user may write about a topic that messages are fetched from.
 type SourceConfig struct {
@@ -28,6 +48,9 @@ type SourceConfig struct {
 
 // DestinationConfig is what a user may write about a topic that messages are delivered to.
 type DestinationConfig struct {
+	// Key is filled for each message and becomes its key, such as "{header.customer}"; nil, the default, leaves the key that it has. A message that
+	// lacks what a placeholder stands for has no key.
+	Key *record.Template `yaml:"key"`
 	// Partition is the rule that chooses the partition; PartitionAuto by default.
 	Partition Partition `yaml:"partition"`
 	// Compression is none, gzip, snappy, lz4 or zstd; none by default.
@@ -40,6 +63,8 @@ type DestinationConfig struct {
 	Partitions int32 `yaml:"partitions"`
 	// ReplicationFactor of a topic that is created; -1, the default, means the cluster's own default.
 	ReplicationFactor int16 `yaml:"replication_factor"`
+	// TopicConfig is the configuration of a topic that is created, such as {cleanup.policy: compact}; empty by default.
+	TopicConfig map[string]string `yaml:"topic_config"`
 }
 
 // Partition is a rule that chooses the partition of a message.
@@ -48,7 +73,7 @@ type Partition string
 // The rules. A message without a key that is not kept in its partition goes to one that depends on its lane alone, so that the
 // lane stays in order.
 const (
-	// PartitionAuto keeps the source's partition where both topics have equally many, and otherwise goes by key.
+	// PartitionAuto keeps the source's partition where both topics have equally many and the key is the message's own, and otherwise goes by key.
 	PartitionAuto Partition = "auto"
 	// PartitionKeep keeps the source's partition, and publishes nothing while the topics have differently many.
 	PartitionKeep Partition = "keep"
@@ -58,68 +83,26 @@ const (
 	PartitionSpread Partition = "spread"
 )
 
+// Words lists the rules.
+func (Partition) Words() []string { return []string{"auto", "keep", "key", "spread"} }
+
 // Compression is the codec of a destination's batches.
 type Compression string
 
+// Words lists the codecs.
+func (Compression) Words() []string { return []string{"none", "gzip", "snappy", "lz4", "zstd"} }
+
+const defaultLinger = config.Duration(5 * time.Millisecond)
+
 // DefaultConfig returns what applies where a file says nothing.
 func DefaultConfig() (Config, SourceConfig, DestinationConfig) {
-	return Config{ClientID: "mqferry", DialTimeout: config.Duration(10 * time.Second)},
+	return Config{ClientID: "mqferry", DialTimeout: config.Duration(10 * time.Second), Client: Pipelined},
 		SourceConfig{
 			FetchMaxWait:   config.Duration(100 * time.Millisecond),
 			SessionTimeout: config.Duration(30 * time.Second),
 		},
 		DestinationConfig{
-			Partition: PartitionAuto, Compression: "none", Linger: config.Duration(5 * time.Millisecond),
+			Partition: PartitionAuto, Compression: "none", Linger: defaultLinger,
 			Create: true, Partitions: -1, ReplicationFactor: -1,
 		}
-}
-
-// Validate reports missing and malformed addresses.
-func (c Config) Validate() error {
-	var errs []error
-	if len(c.Brokers) == 0 {
-		errs = append(errs, config.Invalid("brokers", `is missing; write for example ["127.0.0.1:9092"]`))
-	}
-	for _, address := range c.Brokers {
-		errs = append(errs, config.CheckAddress("brokers", address, "127.0.0.1:9092"))
-	}
-	if c.DialTimeout <= 0 {
-		errs = append(errs, config.Invalid("dial_timeout", "must be more than 0"))
-	}
-	return errors.Join(errs...)
-}
-
-// Validate reports times that Kafka does not accept.
-func (c SourceConfig) Validate() error {
-	var errs []error
-	if c.FetchMaxWait < config.Duration(time.Millisecond) || c.FetchMaxWait > config.Duration(5*time.Second) {
-		errs = append(errs, config.Invalid("fetch_max_wait", "%s is not between 1ms and 5s", c.FetchMaxWait))
-	}
-	if c.SessionTimeout < config.Duration(time.Second) || c.SessionTimeout > config.Duration(5*time.Minute) {
-		errs = append(errs, config.Invalid("session_timeout", "%s is not between 1s and 5m", c.SessionTimeout))
-	}
-	return errors.Join(errs...)
-}
-
-// Validate reports words that are not in their lists, and numbers out of range.
-func (c DestinationConfig) Validate() error {
-	var errs []error
-	switch c.Partition {
-	case PartitionAuto, PartitionKeep, PartitionKey, PartitionSpread:
-	default:
-		errs = append(errs, config.Invalid("partition", "%q is not one of auto, keep, key, spread", c.Partition))
-	}
-	if _, err := c.Compression.codec(); err != nil {
-		errs = append(errs, config.Invalid("compression", "%w", err))
-	}
-	if c.Linger > config.Duration(time.Second) {
-		errs = append(errs, config.Invalid("linger", "%s is more than 1s", c.Linger))
-	}
-	if c.Partitions != -1 && c.Partitions < 1 {
-		errs = append(errs, config.Invalid("partitions", "%d is neither -1 (the cluster's default) nor at least 1", c.Partitions))
-	}
-	if c.ReplicationFactor != -1 && c.ReplicationFactor < 1 {
-		errs = append(errs, config.Invalid("replication_factor", "%d is neither -1 (the cluster's default) nor at least 1", c.ReplicationFactor))
-	}
-	return errors.Join(errs...)
 }

@@ -27,26 +27,27 @@ const commitInterval = 100 * time.Millisecond
 type Connection struct {
 	config   Config
 	settings handlers.Settings
+	hooks    *hooks // Of the client.
 	client   *kgo.Client
 	admin    *kadm.Client
 }
 
 // Open connects to a cluster. It fails with an unavailable error when none of the brokers answers before ctx ends.
 func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connection[SourceConfig, DestinationConfig], error) {
-	conn := &Connection{config: c, settings: s}
-	client, err := conn.dial(kgo.RetryTimeout(adminTimeout))
+	conn := &Connection{config: c, settings: s, hooks: &hooks{config: c, meter: &handlers.Meter{}}}
+	client, err := conn.dial(kgo.WithHooks(conn.hooks), kgo.RetryTimeout(adminTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("kafka client for %s: %w", s.DataCenter, err)
 	}
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
-		return nil, handlers.Unavailable(fmt.Errorf("connect to kafka at %v: %w", c.Brokers, err))
+		return nil, handlers.Unavailable(fmt.Errorf("connect to kafka at %v: %w", c.Brokers, conn.hooks.why(err)))
 	}
 	conn.client, conn.admin = client, kadm.NewClient(client)
 	return conn, nil
 }
 
-// dial makes a client with what all clients of the cluster share. It does not connect yet. TLS and SASL belong here.
+// dial makes a client with what all clients of the cluster share. It does not connect yet.
 func (c *Connection) dial(options ...kgo.Opt) (*kgo.Client, error) {
 	backoff := lane.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second}
 	shared := []kgo.Opt{
@@ -57,6 +58,12 @@ func (c *Connection) dial(options ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(500 * time.Millisecond),
 		kgo.ConnIdleTimeout(5 * time.Minute),
 		kgo.DisableClientMetrics(),
+	}
+	if c.config.TLS != nil {
+		shared = append(shared, kgo.Dialer(c.config.dialTLS))
+	}
+	if c.config.SASL != nil {
+		shared = append(shared, kgo.SASL(c.config.SASL.mechanism()))
 	}
 	return kgo.NewClient(append(shared, options...)...)
 }
@@ -105,7 +112,7 @@ func (c *Connection) topic(ctx context.Context, name string) (found, error) {
 	request.Topics = append(request.Topics, asked)
 	response, err := request.RequestWith(ctx, c.client)
 	if err != nil {
-		return found{}, handlers.Unavailable(fmt.Errorf("look up topic %q: %w", name, err))
+		return found{}, handlers.Unavailable(fmt.Errorf("look up topic %q: %w", name, c.hooks.explain(err)))
 	}
 	if len(response.Topics) == 0 {
 		return found{}, handlers.Unroutable(fmt.Errorf("topic %q: %w", name, errNoTopic))
@@ -114,6 +121,8 @@ func (c *Connection) topic(ctx context.Context, name string) (found, error) {
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case isMissing(err):
 		return found{}, handlers.Unroutable(fmt.Errorf("topic %q: %w", name, errNoTopic))
+	case errors.Is(err, kerr.InvalidTopicException):
+		return found{}, handlers.Permanent(fmt.Errorf("look up topic %q: %w", name, err))
 	case err != nil:
 		return found{}, handlers.Unavailable(fmt.Errorf("look up topic %q: %w", name, err))
 	case len(t.Partitions) == 0:
@@ -126,12 +135,16 @@ func (c *Connection) topic(ctx context.Context, name string) (found, error) {
 func (c *Connection) create(ctx context.Context, name string, o DestinationConfig) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	made, err := c.admin.CreateTopic(ctx, o.Partitions, o.ReplicationFactor, nil, name)
+	configs := make(map[string]*string, len(o.TopicConfig))
+	for key, value := range o.TopicConfig {
+		configs[key] = &value
+	}
+	made, err := c.admin.CreateTopic(ctx, o.Partitions, o.ReplicationFactor, configs, name)
 	if err == nil {
 		err = made.Err
 	}
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return found{}, handlers.Unavailable(fmt.Errorf("create topic %q: %w", name, err))
+		return found{}, createError(name, made.ErrMessage, c.hooks.explain(err))
 	}
 	for {
 		detail, err := c.topic(ctx, name)
@@ -144,4 +157,20 @@ func (c *Connection) create(ctx context.Context, name string, o DestinationConfi
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// createError is the error of a topic that was not made: one that cannot be with this name, or with this configuration, or for another reason.
+func createError(name, says string, err error) error {
+	text := fmt.Errorf("create topic %q: %w", name, err)
+	if says != "" {
+		text = fmt.Errorf("%w: %s", text, says)
+	}
+	switch {
+	case errors.Is(err, kerr.InvalidTopicException):
+		return handlers.Permanent(text)
+	case errors.Is(err, kerr.InvalidConfig), errors.Is(err, kerr.InvalidPartitions), errors.Is(err, kerr.InvalidReplicationFactor),
+		errors.Is(err, kerr.PolicyViolation), errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return handlers.Unroutable(text)
+	}
+	return handlers.Unavailable(text)
 }

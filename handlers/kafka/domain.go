@@ -180,7 +180,7 @@ func (d *domain) judge(out *outbox) {
 			d.publisher.replace()
 		}
 		// Never as refused, whatever the cause: every refused message would be a fence of its own, and come alone afterwards.
-		d.fail(handlers.Unavailable(cause), out)
+		d.fail(handlers.Unavailable(d.publisher.hooks.explain(cause)), out)
 	}
 }
 

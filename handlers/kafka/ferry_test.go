@@ -176,13 +176,13 @@ func arrived(t *testing.T, address, topic string) map[int][]int {
 	return all
 }
 
-// contents reads a whole topic.
-func contents(t *testing.T, address, topic string) []*kgo.Record {
+// contents reads whole topics.
+func contents(t *testing.T, address string, topics ...string) []*kgo.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client := newClient(t, address, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	client := newClient(t, address, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
 	require.NoError(t, err)
 	var left int64
 	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })

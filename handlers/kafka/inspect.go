@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -48,11 +50,13 @@ func (c *Connection) InspectSource(ctx context.Context, s handlers.Source, _ Sou
 
 // InspectDestination tells what the topic takes, or that it would be made. It is an error when it is missing and is not to be made.
 func (c *Connection) InspectDestination(ctx context.Context, d handlers.Destination, o DestinationConfig) (string, error) {
+	if d.Template != nil {
+		return fmt.Sprintf("topic %q: depends on the message; %s", d.Topic, o.missing()), nil
+	}
 	detail, err := c.topic(ctx, d.Topic)
 	switch {
 	case errors.Is(err, errNoTopic) && o.Create:
-		return fmt.Sprintf("topic %q: would be created with %s partitions and replication factor %s",
-			d.Topic, orDefault(int(o.Partitions)), orDefault(int(o.ReplicationFactor))), nil
+		return fmt.Sprintf("topic %q: would be created with %s", d.Topic, o.creation()), nil
 	case err != nil:
 		return "", err
 	}
@@ -68,6 +72,23 @@ func (c *Connection) InspectDestination(ctx context.Context, d handlers.Destinat
 		text += ", compacted: each needs a key"
 	}
 	return text, nil
+}
+
+// missing tells what becomes of topics that are missing.
+func (c *DestinationConfig) missing() string {
+	if !c.Create {
+		return "none is created"
+	}
+	return "missing ones are created with " + c.creation()
+}
+
+// creation tells what a topic is created with.
+func (c *DestinationConfig) creation() string {
+	text := fmt.Sprintf("%s partitions and replication factor %s", orDefault(int(c.Partitions)), orDefault(int(c.ReplicationFactor)))
+	for _, name := range slices.Sorted(maps.Keys(c.TopicConfig)) {
+		text += fmt.Sprintf(", %s=%s", name, c.TopicConfig[name])
+	}
+	return text
 }
 
 func orDefault(n int) string {

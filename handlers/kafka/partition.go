@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -62,18 +61,29 @@ func murmur2(b []byte) uint32 {
 }
 
 // codec gives franz-go's name of the codec.
-func (c Compression) codec() (kgo.CompressionCodec, error) {
+func (c Compression) codec() kgo.CompressionCodec {
 	switch c {
-	case "none":
-		return kgo.NoCompression(), nil
 	case "gzip":
-		return kgo.GzipCompression(), nil
+		return kgo.GzipCompression()
 	case "snappy":
-		return kgo.SnappyCompression(), nil
+		return kgo.SnappyCompression()
 	case "lz4":
-		return kgo.Lz4Compression(), nil
+		return kgo.Lz4Compression()
 	case "zstd":
-		return kgo.ZstdCompression(), nil
+		return kgo.ZstdCompression()
 	}
-	return kgo.NoCompression(), fmt.Errorf("%q is not one of none, gzip, snappy, lz4, zstd", string(c))
+	return kgo.NoCompression()
+}
+
+// keyed gives r with the key that the configuration wants.
+func (c *DestinationConfig) keyed(r *record.Record) *record.Record {
+	if c.Key == nil {
+		return r
+	}
+	out := *r
+	out.Key = nil
+	if key, ok := c.Key.Fill(r); ok {
+		out.Key = []byte(key)
+	}
+	return &out
 }

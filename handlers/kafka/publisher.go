@@ -26,7 +26,6 @@ type publisher struct {
 	conn        *Connection
 	destination handlers.Destination
 	config      DestinationConfig
-	codec       kgo.CompressionCodec
 	hooks       *hooks
 	catalog     catalog
 	background  sync.WaitGroup
@@ -45,20 +44,17 @@ type publisher struct {
 }
 
 func newPublisher(c *Connection, destination handlers.Destination, o DestinationConfig) (*publisher, error) {
-	codec, err := o.Compression.codec()
-	if err != nil {
-		return nil, err
-	}
 	if destination.Logger == nil {
 		destination.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &publisher{
-		conn: c, destination: destination, config: o, codec: codec,
-		hooks:   &hooks{health: destination.Health, meter: destination.Meter},
+		conn: c, destination: destination, config: o,
+		hooks:   &hooks{config: c.config, health: destination.Health, meter: destination.Meter},
 		drained: make(chan struct{}),
 	}
 	p.catalog.publisher = p
 	p.requests.Store(requestBytes)
+	var err error
 	if p.client, err = p.dial(); err != nil {
 		return nil, fmt.Errorf("kafka producer for %s: %w", destination.DataCenter, err)
 	}
@@ -74,7 +70,7 @@ func (p *publisher) dial() (*kgo.Client, error) {
 		kgo.WithLogger(recaller{&p.catalog}),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(p.codec),
+		kgo.ProducerBatchCompression(p.config.Compression.codec()),
 		kgo.ProducerBatchMaxBytesFn(p.catalog.batchBytes),
 		kgo.ProducerLinger(time.Duration(p.config.Linger)),
 		kgo.MaxBufferedRecords(math.MaxInt),
@@ -114,11 +110,16 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 
 // send hands one message to its partition, unless it is clear that it can never be stored there.
 func (p *publisher) send(name string, msg *message.Message, turn *handlers.Turn) error {
+	if p.destination.Template != nil {
+		if err := checkTopic(name); err != nil {
+			return handlers.Permanent(err)
+		}
+	}
 	t, err := p.catalog.topic(name)
 	if err != nil {
 		return err
 	}
-	r := record.Outgoing(msg)
+	r := p.config.keyed(record.Outgoing(msg))
 	s := &shipment{turn: turn, domain: t.domains[choose(p.config.Partition, t.keep, r, len(t.domains))]}
 	toKafka(r, &s.record)
 	s.record.Topic, s.record.Partition = name, s.domain.partition

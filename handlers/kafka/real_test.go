@@ -19,7 +19,7 @@ import (
 
 func newTopic(t *testing.T, address string, partitions int32, configs map[string]*string) string {
 	t.Helper()
-	name := fmt.Sprintf("t-%d", time.Now().UnixNano())
+	name := newTopicName()
 	_, err := kadm.NewClient(newClient(t, address)).CreateTopic(t.Context(), partitions, 1, configs, name)
 	require.NoError(t, err)
 	return name

@@ -71,7 +71,7 @@ func newReader(c *Connection, source handlers.Source, o SourceConfig) *reader {
 	}
 	r := &reader{
 		conn: c, source: source, config: o,
-		hooks:  &hooks{health: source.Health, meter: source.Meter},
+		hooks:  &hooks{config: c.config, health: source.Health, meter: source.Meter},
 		lanes:  map[int32]*assignment{},
 		inlets: map[*handlers.Inlet]*assignment{},
 	}
@@ -105,7 +105,7 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 		case errors.Is(err, kgo.ErrClientClosed):
 			return err
 		}
-		r.source.Health.Down(err)
+		r.source.Health.Down(r.hooks.explain(err))
 		handlers.Pause(ctx, errorPause) // The client would return the same error at once.
 	}
 	return nil
