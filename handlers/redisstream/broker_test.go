@@ -42,11 +42,17 @@ func everything() brokertest.Promises {
 func conformance(t *testing.T, address string, p brokertest.Promises, background ...goleak.Option) {
 	t.Helper()
 	_, source, destination := redisstream.DefaultConfig()
-	brokertest.Run(t, brokertest.Suite{
+	s := suite(address, source, destination, p)
+	s.Background = background
+	brokertest.Run(t, s)
+}
+
+func suite(address string, source redisstream.SourceConfig, destination redisstream.DestinationConfig, p brokertest.Promises) brokertest.Suite {
+	return brokertest.Suite{
 		Open: func(t *testing.T) handlers.Conn {
 			t.Helper()
 			return open(t, address, "test")
 		},
-		Source: source, Destination: destination, Promises: p, Background: background,
-	})
+		Source: source, Destination: destination, Promises: p,
+	}
 }

@@ -2,40 +2,72 @@ package redisstream
 
 import (
 	"errors"
+	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mqferry/mqferry/config"
 )
 
-// The shortest lease, so that the renewals are not the load; and the most that a lease and a claim may take.
+// Client says what reads and writes the streams.
+type Client string
+
+// The clients.
 const (
-	minLease = 100 * time.Millisecond
-	maxIdle  = 24 * time.Hour
+	// Pipelined is our own: many messages on the wire.
+	Pipelined Client = "pipelined"
+	// Watermill is the stock package watermill-redisstream: one message at a time.
+	Watermill Client = "watermill"
 )
 
 // Config is what a data center with a Redis is made of.
 type Config struct {
-	// Address is the server's host:port.
-	Address string `yaml:"address"`
-	// Username is the ACL user; empty is the default user.
+	// Address are the servers, each host:port. One is tried after the other, the one that answered last comes first; of a primary and its replicas the
+	// primary is used.
+	Address []string `yaml:"address"`
+	// URL are the servers, instead of address: each redis://user:password@host:port/db, or rediss:// for TLS. The port is 6379 by default.
+	URL []config.URL `yaml:"url"`
+	// Username is the ACL user; empty is the default user. Like the password and db it takes the place of that in the URLs.
 	Username string `yaml:"username"`
 	// Password is that user's password; empty means that none is asked for.
 	Password config.Secret `yaml:"password"`
 	// DB is the number of the database; 0 by default.
-	DB int `yaml:"db"`
-	// DialTimeout bounds how long one attempt to connect may take; 5s by default.
+	DB *int `yaml:"db"`
+	// TLS encrypts the connections and says whom to trust; "tls: {}" trusts the system's authorities. By default only rediss:// is encrypted.
+	TLS *config.TLS `yaml:"tls"`
+	// Client is pipelined, the default, or watermill: the stock package, one message at a time.
+	Client Client `yaml:"client"`
+	// DialTimeout bounds how long one attempt to connect to one server may take, the handshakes included; 5s by default.
 	DialTimeout config.Duration `yaml:"dial_timeout"`
 }
 
 // Validate reports what no Redis could be reached with.
 func (c Config) Validate() error {
 	var errs []error
-	errs = append(errs, config.CheckAddress("address", c.Address, "127.0.0.1:6379"))
-	if c.DB < 0 {
-		errs = append(errs, config.Invalid("db", "%d is negative; databases are counted from 0", c.DB))
+	switch {
+	case len(c.Address)+len(c.URL) == 0:
+		errs = append(errs, config.Invalid("address", `is missing; write for example "127.0.0.1:6379"`))
+	case len(c.Address) > 0 && len(c.URL) > 0:
+		errs = append(errs, config.Invalid("url", "is given beside address; write one of the two"))
 	}
-	if c.Username != "" && c.Password == "" {
-		errs = append(errs, config.Invalid("password", "is missing; a username goes with one"))
+	for _, address := range c.Address {
+		errs = append(errs, config.CheckAddress("address", address, "127.0.0.1:6379"))
+	}
+	for _, u := range c.URL {
+		errs = append(errs, c.checkURL(u))
+	}
+	if c.DB != nil && *c.DB < 0 {
+		errs = append(errs, config.Invalid("db", "%d is negative; databases are counted from 0", *c.DB))
+	}
+	for _, s := range c.servers() {
+		if s.username != "" && s.password == "" {
+			errs = append(errs, config.Invalid("password", "is missing; a username goes with one"))
+			break
+		}
+	}
+	if c.Client != Pipelined && c.Client != Watermill {
+		errs = append(errs, config.Invalid("client", "%q is not one of pipelined, watermill", string(c.Client)))
 	}
 	if c.DialTimeout <= 0 {
 		errs = append(errs, config.Invalid("dial_timeout", `is 0; write for example "5s"`))
@@ -43,66 +75,90 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SourceConfig is what a route may say about the stream that it reads.
-type SourceConfig struct {
-	// Consumer is the name in the group under which this instance reads; by default the instance's own name.
-	Consumer string `yaml:"consumer"`
-	// Lease is how long after the last sign of life of the instance that reads another one takes over; 5s by default. A process that was killed waits as long
-	// when it is started again.
-	Lease config.Duration `yaml:"lease"`
-	// ClaimIdle is how long an entry of another consumer must have been untouched to count as abandoned; 60s by default. What
-	// the instance left behind that had the lease before is taken over at once.
-	ClaimIdle config.Duration `yaml:"claim_idle"`
+func (c Config) checkURL(u config.URL) error {
+	_, number := database(u)
+	switch {
+	case u.Scheme != "redis" && u.Scheme != "rediss":
+		return config.Invalid("url", "begins with %q; write redis:// or, for TLS, rediss://", u.Scheme+"://")
+	case u.Scheme == "redis" && c.TLS != nil:
+		return config.Invalid("url", "is redis://, which has no TLS, and tls is set; write rediss://")
+	case len(u.Query) > 0:
+		return config.Invalid("url", `has a query after "?"; write db, dial_timeout and tls as options beside the url`)
+	case !number:
+		return config.Invalid("url", "has a path that is not the number of a database, as in redis://127.0.0.1:6379/3")
+	}
+	_, address := split(u.Host)
+	return config.CheckAddress("url", address, "redis://127.0.0.1:6379")
 }
 
-// Validate reports lengths of time that would take entries from a reader that is alive.
-func (c SourceConfig) Validate() error {
-	var errs []error
-	if d := time.Duration(c.Lease); d < minLease || d > maxIdle {
-		errs = append(errs, config.Invalid("lease", `%s is not between %s and 24h; write for example "5s"`, c.Lease, config.Duration(minLease)))
-	}
-	if d := time.Duration(c.ClaimIdle); d < minLease || d > maxIdle {
-		errs = append(errs, config.Invalid("claim_idle", `%s is not between %s and 24h; write for example "60s"`, c.ClaimIdle, config.Duration(minLease)))
-	}
-	return errors.Join(errs...)
+// server is one of the servers of a data center, with how to enter it.
+type server struct {
+	address  string // host:port.
+	host     string
+	tls      *config.TLS // Nil without encryption.
+	username string
+	password config.Secret
+	db       int
 }
 
-// DestinationConfig is what a route may say about the stream that it writes.
-type DestinationConfig struct {
-	// MaxLength trims the stream to about so many entries with each XADD; 0, the default, never trims.
-	MaxLength int64 `yaml:"max_length"`
-	// WaitReplicas is how many replicas must have a message before it counts as confirmed (WAIT); 0, the default, asks none.
-	WaitReplicas int `yaml:"wait_replicas"`
-	// WaitAOF counts a message as confirmed only when the server's append-only file has it on disk (WAITAOF, Redis 7.2 and later).
-	WaitAOF bool `yaml:"wait_aof"`
-	// WaitTimeout is how long one WAIT or WAITAOF may take before it is asked again; 1s by default.
-	WaitTimeout config.Duration `yaml:"wait_timeout"`
-	// ConfirmTimeout is how long the server may stay silent while messages wait for its reply; then the connection is given up
-	// and they are sent again. 30s by default.
-	ConfirmTimeout config.Duration `yaml:"confirm_timeout"`
+// servers lists where to connect to, in the order of the file.
+func (c Config) servers() []server {
+	var all []server
+	for _, address := range c.Address {
+		host, address := split(address)
+		all = append(all, server{address: address, host: host, tls: c.TLS})
+	}
+	for _, u := range c.URL {
+		s := server{username: u.Username, password: u.Password}
+		s.host, s.address = split(u.Host)
+		s.db, _ = database(u)
+		if u.Scheme == "rediss" {
+			s.tls = &config.TLS{}
+			if c.TLS != nil {
+				s.tls = c.TLS
+			}
+		}
+		all = append(all, s)
+	}
+	for i := range all {
+		s := &all[i]
+		if c.Username != "" {
+			s.username = c.Username
+		}
+		if c.Password != "" {
+			s.password = c.Password
+		}
+		if c.DB != nil {
+			s.db = *c.DB
+		}
+	}
+	return all
 }
 
-// Validate reports what could never confirm a message.
-func (c DestinationConfig) Validate() error {
-	var errs []error
-	if c.MaxLength < 0 {
-		errs = append(errs, config.Invalid("max_length", "%d is negative; 0 never trims", c.MaxLength))
+// split gives the host of host:port, and the address with the port that it may lack.
+func split(address string) (host, complete string) {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host, address
 	}
-	if c.WaitReplicas < 0 {
-		errs = append(errs, config.Invalid("wait_replicas", "%d is negative; 0 waits for none", c.WaitReplicas))
+	host = strings.Trim(address, "[]")
+	return host, net.JoinHostPort(host, "6379")
+}
+
+// database gives the number of the database that a URL names; ok is false when its path is something else.
+func database(u config.URL) (n int, ok bool) {
+	if u.Path == "" {
+		return 0, true
 	}
-	if time.Duration(c.WaitTimeout) < time.Millisecond {
-		errs = append(errs, config.Invalid("wait_timeout", `%s is less than 1ms; write for example "1s"`, c.WaitTimeout))
-	}
-	if c.ConfirmTimeout < 2*c.WaitTimeout {
-		errs = append(errs, config.Invalid("confirm_timeout", "%s is less than twice the wait_timeout of %s", c.ConfirmTimeout, c.WaitTimeout))
-	}
-	return errors.Join(errs...)
+	n, err := strconv.Atoi(u.Path)
+	return n, err == nil && n >= 0
 }
 
 // DefaultConfig returns the options of a data center, a source and a destination that the file says nothing about.
 func DefaultConfig() (Config, SourceConfig, DestinationConfig) {
-	return Config{DialTimeout: config.Duration(5 * time.Second)},
+	return Config{DialTimeout: config.Duration(5 * time.Second), Client: Pipelined},
 		SourceConfig{Lease: config.Duration(5 * time.Second), ClaimIdle: config.Duration(60 * time.Second)},
-		DestinationConfig{WaitTimeout: config.Duration(time.Second), ConfirmTimeout: config.Duration(30 * time.Second)}
+		DestinationConfig{
+			Format: WatermillFormat, PayloadField: payloadField,
+			WaitTimeout: config.Duration(time.Second), ConfirmTimeout: config.Duration(30 * time.Second),
+		}
 }

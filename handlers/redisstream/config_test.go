@@ -22,7 +22,7 @@ import (
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	good := func() (redisstream.Config, redisstream.SourceConfig, redisstream.DestinationConfig) {
 		c, s, d := redisstream.DefaultConfig()
-		c.Address = "127.0.0.1:6379"
+		c.Address = []string{"127.0.0.1:6379"}
 		return c, s, d
 	}
 	c, s, d := good()
@@ -30,14 +30,15 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	require.NoError(t, s.Validate())
 	require.NoError(t, d.Validate())
 	for want, change := range map[string]func(*redisstream.Config, *redisstream.SourceConfig, *redisstream.DestinationConfig){
-		`address: "" is not host:port`: func(c *redisstream.Config, _ *redisstream.SourceConfig, _ *redisstream.DestinationConfig) {
-			c.Address = ""
+		`address: is missing; write for example "127.0.0.1:6379"`: func(c *redisstream.Config, _ *redisstream.SourceConfig, _ *redisstream.DestinationConfig) {
+			c.Address = nil
 		},
 		`address: "redis" is not host:port`: func(c *redisstream.Config, _ *redisstream.SourceConfig, _ *redisstream.DestinationConfig) {
-			c.Address = "redis"
+			c.Address = []string{"redis"}
 		},
 		"db: -1 is negative": func(c *redisstream.Config, _ *redisstream.SourceConfig, _ *redisstream.DestinationConfig) {
-			c.DB = -1
+			c.DB = new(int)
+			*c.DB = -1
 		},
 		"password: is missing": func(c *redisstream.Config, _ *redisstream.SourceConfig, _ *redisstream.DestinationConfig) {
 			c.Username = "me"
@@ -79,7 +80,7 @@ func TestAServerThatCannotBeReachedIsUnavailable(t *testing.T) {
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
 	c, _, _ := redisstream.DefaultConfig()
-	c.Address = address
+	c.Address = []string{address}
 	_, err = redisstream.Open(t.Context(), c, handlers.Settings{DataCenter: "here"})
 	require.Equal(t, handlers.ClassUnavailable, handlers.ClassOf(err))
 	require.ErrorContains(t, err, address)
@@ -90,7 +91,8 @@ func TestAPasswordIsUsedAtBothEndsAndShownNowhere(t *testing.T) {
 	silent := slog.New(slog.DiscardHandler)
 	server := brokers.RedisOwn(t, "--aclfile", aclFile(t, "user default on nopass -@all +ping", "user ferry on >"+canary+" ~* &* +@all"))
 	c, _, d := redisstream.DefaultConfig()
-	c.Address, c.Username, c.Password, c.DB = server.Address(), "ferry", canary, 3
+	number := 3
+	c.Address, c.Username, c.Password, c.DB = []string{server.Address()}, "ferry", canary, &number
 	conn, err := redisstream.Open(t.Context(), c, handlers.Settings{DataCenter: "here", Instance: "me"})
 	require.NoError(t, err)
 	defer conn.Close()

@@ -2,8 +2,8 @@ package redisstream
 
 import (
 	"context"
-	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -29,69 +29,68 @@ const (
 type connection struct {
 	config   Config
 	settings handlers.Settings
+	servers  []server
+	first    atomic.Int64 // The server to try first: the one that answered last.
 	client   *redis.Client
 	interval time.Duration // Between the pings of an idle publisher.
+	resend   time.Duration // Before the stock subscriber emits a nacked message again.
 }
 
-// Open connects to the server and asks for a sign of life. It fails with an unavailable error when none comes.
+// Open connects to a server, once each, and asks for a sign of life. It fails with an unavailable error when none comes.
 func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connection[SourceConfig, DestinationConfig], error) {
 	logging.Disable() // It is one for the process, and repeats on stderr the errors that come back to us anyway.
-	conn := &connection{config: c, settings: s, interval: pingInterval}
-	conn.client = redis.NewClient(conn.options(2))
-	if err := conn.client.Ping(ctx).Err(); err != nil {
-		_ = conn.client.Close()
-		return nil, handlers.Unavailable(fmt.Errorf("connect to redis at %s: %w", c.Address, err))
+	conn := &connection{config: c, settings: s, servers: c.servers(), interval: pingInterval, resend: stockResend}
+	first, err := conn.dial(ctx)
+	if err != nil {
+		return nil, handlers.Unavailable(err)
 	}
+	_ = first.Close()
+	conn.client = redis.NewClient(conn.options(2))
 	return conn, nil
 }
 
 // options are those of a client with so many sockets. A client never repeats a command by itself: what was stored twice, and in which
-// order, must be ours to know.
+// order, must be ours to know. It enters no server either: dial does.
 func (c *connection) options(sockets int) *redis.Options {
 	return &redis.Options{
-		Addr: c.config.Address, Username: c.config.Username, Password: c.config.Password.Reveal(), DB: c.config.DB,
+		Addr:     c.servers[0].address,
 		Protocol: 2, DisableIdentity: true,
 		MaxRetries: -1, DialerRetries: 1, PoolSize: sockets,
-		Dialer:      c.dial,
-		DialTimeout: time.Duration(c.config.DialTimeout), ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
+		Dialer:      c.dialAny,
+		DialTimeout: time.Duration(len(c.servers)) * time.Duration(c.config.DialTimeout),
+		ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
 		ContextTimeoutEnabled: true,
 	}
 }
 
-func (c *connection) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: time.Duration(c.config.DialTimeout), KeepAlive: keepAlive}
-	return d.DialContext(ctx, network, address)
-}
+// dialAny is dial for clients that believe they know where to.
+func (c *connection) dialAny(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }
 
 // pipelined opens a socket for the pipelined publisher: what is written to raw is answered, in order, through the connection's Receive.
 func (c *connection) pipelined(ctx context.Context) (conn redigo.Conn, raw net.Conn, err error) {
-	conn, err = redigo.DialContext(
-		ctx, "tcp", c.config.Address,
-		redigo.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
-			dialled, err := c.dial(ctx, network, address)
-			raw = dialled
-			return dialled, err
-		}),
-		redigo.DialReadTimeout(answerTimeout), redigo.DialWriteTimeout(answerTimeout),
-		redigo.DialUsername(c.config.Username), redigo.DialPassword(c.config.Password.Reveal()),
-		redigo.DialDatabase(c.config.DB),
-	)
+	raw, err = c.dial(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to redis at %s: %w", c.config.Address, err)
+		return nil, nil, err
 	}
-	return conn, raw, nil
+	return redigo.NewConn(raw, answerTimeout, answerTimeout), raw, nil
 }
 
 // Subscriber makes the subscriber of one stream.
 func (c *connection) Subscriber(s handlers.Source, o SourceConfig) (message.Subscriber, error) {
+	if c.config.Client == Watermill {
+		return newStockSubscriber(c, s, o), nil
+	}
 	return handlers.NewSubscriber(s, newReader(c, s, o), commitInterval), nil
 }
 
 // Publisher makes a publisher. Its sockets are opened when there is something to send; while there is nothing, it asks the server for a sign
 // of life every 10 s.
 func (c *connection) Publisher(d handlers.Destination, o DestinationConfig) (message.Publisher, error) {
+	if c.config.Client == Watermill {
+		return newStockPublisher(c, d, o)
+	}
 	p := newPublisher(c, d, o)
-	p.ends.Go(p.watch)
+	p.ends.Go(func() { c.watch(p.ctx, d.Health, p.idle) })
 	return p, nil
 }
 

@@ -11,9 +11,9 @@ import (
 
 // classify gives the server's no to an XADD its class. The protocol's first word is the code; "ERR" is the code for all the rest. A code
 // that is not known here may come from a proxy in front of a server that is down, so it is nobody's fault. Some proxies say "ERR" then too: it is
-// the message's fault only when that was judged alone.
-func classify(stream string, reply redigo.Error, alone bool) error {
-	err := fmt.Errorf("add to stream %s: %w", stream, reply)
+// the message's fault only when that was judged alone. Err is the reply with what there is to say about it.
+func classify(stream string, reply redigo.Error, err error, alone bool) error {
+	err = fmt.Errorf("add to stream %s: %w", stream, err)
 	switch code(reply) {
 	case "OOM", "NOREPLICAS", "MISCONF":
 		return handlers.Full(err)
@@ -40,9 +40,9 @@ func code(reply redigo.Error) string {
 }
 
 // sized reports whether every part of the message is one that the server would read.
-func sized(limit int64, stream string, fields []string, payload []byte) error {
-	largest := len(payload)
-	for _, f := range fields {
+func sized(limit int64, stream string, e encoded) error {
+	largest := len(e.payload)
+	for _, f := range e.fields {
 		largest = max(largest, len(f))
 	}
 	if int64(largest) <= limit {

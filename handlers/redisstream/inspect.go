@@ -29,16 +29,19 @@ func (c *connection) InspectSource(ctx context.Context, s handlers.Source, _ Sou
 
 // InspectDestination tells what is at the destination, and fails when the server cannot confirm as the options ask for.
 func (c *connection) InspectDestination(ctx context.Context, d handlers.Destination, o DestinationConfig) (string, error) {
-	length, err := c.length(ctx, d.Topic)
-	if err != nil {
-		return "", err
-	}
 	p := newPublisher(c, d, o)
 	w, err := p.open(ctx)
 	if err != nil {
 		return "", handlers.Unavailable(err)
 	}
 	w.end(nil)
+	if d.Template != nil {
+		return fmt.Sprintf("streams named %q: the first message for one creates it", d.Topic), nil
+	}
+	length, err := c.length(ctx, d.Topic)
+	if err != nil {
+		return "", err
+	}
 	return described(length), nil
 }
 
@@ -66,6 +69,7 @@ func (c *connection) length(ctx context.Context, stream string) (int64, error) {
 }
 
 func (c *connection) wrap(doing, stream string, err error) error {
+	err = c.current().permit(err, "~"+stream, inspectionRights)
 	err = fmt.Errorf("%s stream %s/%s: %w", doing, c.settings.DataCenter, stream, err)
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return handlers.Unroutable(err)

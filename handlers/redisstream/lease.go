@@ -42,15 +42,15 @@ const standbyRetry = time.Second
 // leaseMemory is how long after its last use a lease's key goes away.
 const leaseMemory = 7 * 24 * time.Hour
 
-func (r *reader) leaseKey() string {
-	return fmt.Sprintf("mqferry:{%s}:%s:lease", r.source.Topic, r.source.Group)
+func leaseKey(s handlers.Source) string {
+	return fmt.Sprintf("mqferry:{%s}:%s:lease", s.Topic, s.Group)
 }
 
 // acquire gets or renews the lease; other is who had it last, "" when that was this reader or nobody knows.
 func (r *reader) acquire(ctx context.Context) (won bool, other string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(answerTimeout, max(time.Second, time.Duration(r.options.Lease)/3)))
 	defer cancel()
-	reply, err := r.client.Eval(ctx, leaseScript, []string{r.leaseKey()},
+	reply, err := r.client.Eval(ctx, leaseScript, []string{leaseKey(r.source)},
 		r.consumer, r.token, time.Duration(r.options.Lease).Milliseconds(), leaseMemory.Milliseconds()).Slice()
 	if err != nil {
 		return false, "", fmt.Errorf("lease of stream %s/%s: %w", r.source.DataCenter, r.source.Topic, err)
@@ -185,5 +185,5 @@ func (r *reader) release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = r.client.Eval(ctx, releaseScript, []string{r.leaseKey()}, r.token).Err()
+	_ = r.client.Eval(ctx, releaseScript, []string{leaseKey(r.source)}, r.token).Err()
 }

@@ -55,8 +55,7 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 func (p *publisher) send(topic string, msg *message.Message, turn *handlers.Turn) error {
 	r := record.Outgoing(msg)
 	if int64(r.Size()) > p.limit.Load() {
-		fields, payload, _ := encode(r)
-		if err := sized(p.limit.Load(), topic, fields, payload); err != nil {
+		if err := sized(p.limit.Load(), topic, p.options.encode(r)); err != nil {
 			return err
 		}
 	}

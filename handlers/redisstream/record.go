@@ -10,10 +10,14 @@ const (
 	payloadField  = "payload"
 )
 
-// decode gives the record of an entry: in Watermill's format when it has just those fields, otherwise as an entry of any shape.
+// decode gives the record of an entry: in Watermill's format when it has just those fields, in the format fields when it says so, otherwise as an
+// entry of any shape.
 func decode(source record.Source, id entryID, fields []string) *record.Record {
 	source.Position = id.String()
 	r := decodeWatermill(fields)
+	if r == nil {
+		r = gather(fields)
+	}
 	if r == nil {
 		r = record.UnfoldFields(fields)
 	}
@@ -62,11 +66,31 @@ func decodeWatermill(fields []string) *record.Record {
 	return record.Unfold(*id, m, []byte(*payload))
 }
 
-// encode gives the fields of the entry for r: the payload apart, since it is bytes. Without a payload all are in fields.
-func encode(r *record.Record) (fields []string, payload []byte, hasPayload bool) {
+// encoded is an entry to be written: the payload apart, since it is bytes. Without the name of its field there is none.
+type encoded struct {
+	fields      []string
+	payloadName string
+	payload     []byte
+}
+
+// encode gives the entry for r. What was an entry of any shape is that again, in either format.
+func (c DestinationConfig) encode(r *record.Record) encoded {
 	if fields, ok := record.FoldFields(r); ok {
-		return fields, nil, false
+		return encoded{fields: fields}
 	}
+	if c.Format == FieldsFormat {
+		e := encoded{fields: spread(r, c.PayloadField)}
+		if r.Value != nil {
+			e.payloadName, e.payload = c.PayloadField, r.Value
+		}
+		return e
+	}
+	return folded(r)
+}
+
+// folded gives the entry in Watermill's format.
+func folded(r *record.Record) encoded {
 	metadata, payload := record.Fold(r)
-	return []string{record.IDKey, r.ID, metadataField, string(appendMap(nil, metadata))}, payload, true
+	fields := []string{record.IDKey, r.ID, metadataField, string(appendMap(nil, metadata))}
+	return encoded{fields: fields, payloadName: payloadField, payload: payload}
 }

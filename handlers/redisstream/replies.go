@@ -59,7 +59,8 @@ func (p *pipe) added(w *wire, m pending, no redigo.Error) error {
 	var err error
 	if no != "" {
 		this := suspect{m.record.ID, m.stream}
-		err = classify(m.stream, no, w.sound && w.answered.Load() == 1 && p.suspect == this)
+		err = p.publisher.connection.permitDestination(m.stream, p.publisher.options, no)
+		err = classify(m.stream, no, err, w.sound && w.answered.Load() == 1 && p.suspect == this)
 		if code(no) == anyError {
 			p.suspect = this
 		}
@@ -78,7 +79,7 @@ func (p *pipe) added(w *wire, m pending, no redigo.Error) error {
 // again, and nothing is sent twice.
 func (p *pipe) answer(reply any, err error) error {
 	q := p.publisher.questions[len(p.publisher.questions)-p.asks()]
-	got, err := q.count(reply, err)
+	got, err := q.count(reply, p.publisher.connection.permitDestination(p.publisher.destination.Topic, p.publisher.options, err))
 	if err != nil {
 		return err
 	}

@@ -95,6 +95,7 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 
 // report says why a session ended. A group that is gone is no failure of the connection, nor is a lease that another instance took.
 func (r *reader) report(err error) {
+	err = r.connection.permitSource(r.source, err)
 	switch {
 	case errors.Is(err, errLost):
 		r.source.Health.Down(err)
@@ -131,8 +132,8 @@ func (r *reader) session(parent context.Context, in *handlers.Intake, good func(
 }
 
 // dialPatient opens a connection whose reads may take as long as something comes: a large batch on a slow link takes its time.
-func (r *reader) dialPatient(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := r.connection.dial(ctx, network, address)
+func (r *reader) dialPatient(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := r.connection.dial(ctx)
 	if err != nil {
 		return nil, err
 	}

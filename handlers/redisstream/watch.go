@@ -1,9 +1,12 @@
 package redisstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mqferry/mqferry/handlers"
 )
 
 // noPing is that an idle destination gave no sign of life.
@@ -12,33 +15,35 @@ type noPing struct{ error }
 func (e noPing) Unwrap() error { return e.error }
 
 // watch asks the server for a sign of life now and then while there is nothing to send: nothing else would notice that it is gone.
-func (p *publisher) watch() {
-	ticker := time.NewTicker(p.connection.interval)
+func (c *connection) watch(ctx context.Context, health *handlers.Health, idle func() bool) {
+	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if p.idle() {
-			p.ping()
+		if idle() {
+			c.ping(ctx, health)
 		}
 	}
 }
 
 // ping takes back only what a ping has said: a message that is held for another reason may be between two attempts.
-func (p *publisher) ping() {
-	err := p.connection.client.Ping(p.ctx).Err()
-	if p.ctx.Err() != nil {
+func (c *connection) ping(ctx context.Context, health *handlers.Health) {
+	err := c.client.Ping(ctx).Err()
+	if ctx.Err() != nil {
 		return
 	}
-	health := p.destination.Health
+	if isNoPermission(err) {
+		err = nil // It answers, though not to everybody.
+	}
 	up, _, was := health.State()
 	var ours noPing
 	switch {
 	case err != nil && up:
-		health.Down(noPing{fmt.Errorf("ping redis at %s: %w", p.connection.config.Address, err)})
+		health.Down(noPing{fmt.Errorf("ping redis at %s: %w", c.at(), err)})
 	case err == nil && errors.As(was, &ours):
 		health.Up()
 	}

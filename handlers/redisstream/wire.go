@@ -57,7 +57,7 @@ func (p *publisher) open(ctx context.Context) (*wire, error) {
 	}
 	if err := conn.Err(); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("connect to redis at %s: %w", p.connection.config.Address, err)
+		return nil, fmt.Errorf("connect to redis at %s: %w", p.connection.at(), err)
 	}
 	w := &wire{conn: conn, raw: raw, options: p.options, asks: p.questions, opened: time.Now()}
 	w.out = bufio.NewWriterSize(pieces{w}, writeBuffer)
@@ -137,9 +137,9 @@ func (w *wire) send(batch []pending, ask bool) error {
 
 // add writes the XADD of one message.
 func (w *wire) add(m *pending) {
-	fields, payload, hasPayload := encode(m.record)
-	n := 3 + len(fields)
-	if hasPayload {
+	e := w.options.encode(m.record)
+	n := 3 + len(e.fields)
+	if e.payloadName != "" {
 		n += 2
 	}
 	if w.options.MaxLength > 0 {
@@ -154,13 +154,13 @@ func (w *wire) add(m *pending) {
 		w.text(strconv.FormatInt(w.options.MaxLength, 10))
 	}
 	w.text("*")
-	for _, f := range fields {
+	for _, f := range e.fields {
 		w.text(f)
 	}
-	if hasPayload {
-		w.text(payloadField)
-		w.length('$', len(payload))
-		_, _ = w.out.Write(payload)
+	if e.payloadName != "" {
+		w.text(e.payloadName)
+		w.length('$', len(e.payload))
+		_, _ = w.out.Write(e.payload)
 		_, _ = w.out.WriteString("\r\n")
 	}
 }

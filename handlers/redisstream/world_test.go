@@ -26,12 +26,15 @@ const (
 )
 
 // open connects as the router does, with the types of the options erased.
-func open(t testing.TB, address, instance string) handlers.Conn {
+func open(t testing.TB, address, instance string, changes ...func(*redisstream.Config)) handlers.Conn {
 	t.Helper()
 	broker := handlers.NewBroker(
 		func() (redisstream.Config, redisstream.SourceConfig, redisstream.DestinationConfig) {
 			c, s, d := redisstream.DefaultConfig()
-			c.Address = address
+			c.Address = []string{address}
+			for _, change := range changes {
+				change(&c)
+			}
 			return c, s, d
 		},
 		redisstream.Open)
@@ -51,8 +54,9 @@ type world struct {
 	sourceOwn   redisstream.SourceConfig
 	destination handlers.Destination
 	destOwn     redisstream.DestinationConfig
-	client      *redis.Client // At the source, directly.
-	there       *redis.Client // At the destination, directly.
+	change      []func(*redisstream.Config) // Of both data centers.
+	client      *redis.Client               // At the source, directly.
+	there       *redis.Client               // At the destination, directly.
 }
 
 func newWorld(t testing.TB, from, to string) *world {
@@ -83,7 +87,7 @@ func newWorld(t testing.TB, from, to string) *world {
 // subscriber makes the source's subscriber for an instance. At the end of the test it is given up if it is still open.
 func (w *world) subscriber(instance string) message.Subscriber {
 	w.Helper()
-	conn := open(w, w.from, instance)
+	conn := open(w, w.from, instance, w.change...)
 	s, err := conn.Subscriber(w.source, w.sourceOwn)
 	require.NoError(w, err)
 	w.Cleanup(func() {
@@ -94,7 +98,11 @@ func (w *world) subscriber(instance string) message.Subscriber {
 	return s
 }
 
-func abort(s message.Subscriber) { s.(interface{ Abort() }).Abort() }
+func abort(s message.Subscriber) {
+	if s, ok := s.(interface{ Abort() }); ok {
+		s.Abort()
+	}
+}
 
 func (w *world) subscribe(s message.Subscriber) <-chan *message.Message {
 	w.Helper()
@@ -105,7 +113,7 @@ func (w *world) subscribe(s message.Subscriber) <-chan *message.Message {
 
 func (w *world) publisher() message.Publisher {
 	w.Helper()
-	conn := open(w, w.to, "publisher")
+	conn := open(w, w.to, "publisher", w.change...)
 	p, err := conn.Publisher(w.destination, w.destOwn)
 	require.NoError(w, err)
 	w.Cleanup(func() {
@@ -120,7 +128,8 @@ func (w *world) relay() (stop func()) {
 	w.Helper()
 	s, p := w.subscriber("relay"), w.publisher()
 	messages := w.subscribe(s)
-	relay := handlers.NewRelay(w.destination, p, true)
+	_, lanes := s.(interface{ Abort() })
+	relay := handlers.NewRelay(w.destination, p, lanes)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for msg := range messages {
