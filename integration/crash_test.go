@@ -13,7 +13,7 @@ import (
 const crashWindow = 1000
 
 func TestAKilledFerryLosesNothingAndRepeatsAtMostAWindow(t *testing.T) {
-	pairs(t, func(t *testing.T, route *integration.Route) {
+	run(t, eachEnd(), func(t *testing.T, route *integration.Route) {
 		random := dice(t)
 		if stream, ok := route.From.(*integration.Redis); ok {
 			stream.Lease("500ms") // Otherwise every life begins with five seconds of waiting for the one before.

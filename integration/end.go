@@ -9,7 +9,7 @@ import (
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
-// End is one end of a route: a topic on a real broker, as an application there sees it. NewKafka and NewRedis make one.
+// End is one end of a route: a topic on a real broker, as an application there sees it. NewKafka, NewRabbitMQ and NewRedis make one.
 type End interface {
 	// Site is the name of the data center, and its broker as a config file describes it.
 	Site() (name, broker string)
@@ -17,6 +17,8 @@ type End interface {
 	Topic() string
 	// Lanes is how many lanes it has as a source.
 	Lanes() int
+	// Payloads sets the size of the payloads from now on, 1 KB otherwise.
+	Payloads(size int)
 
 	// options are further ones of the source, for its long form in a config file, such as ", lease: 1s".
 	options() string
@@ -28,8 +30,8 @@ type End interface {
 	expected(m *message, to End) *record.Record
 	// count is how many messages are there.
 	count(ctx context.Context) (int, error)
-	// read gives every message that is there now, in order.
-	read(ctx context.Context, each func(*record.Record)) error
+	// read gives every message that is there now, in order, for comparison with what the end that it came from expects. It may take them away.
+	read(ctx context.Context, from End, each func(*record.Record)) error
 	// unacked says what the group has not acked yet; it is empty when the group has acked all that is there now.
 	unacked(ctx context.Context, group string) (string, error)
 }

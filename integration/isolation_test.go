@@ -14,8 +14,8 @@ func TestARouteWhoseDestinationIsDownDoesNotSlowAnother(t *testing.T) {
 	t.Parallel()
 	kafkaA, redisB := brokers.Kafka(t, "a"), brokers.Redis(t, "b")
 	down := brokers.RedisOwn(t)
-	stuck := integration.NewRoute(kafkaOn(t, "near", kafkaA), redisOn(t, "down", down))
-	other := integration.NewRoute(kafkaOn(t, "near", kafkaA), redisOn(t, "up", redisB))
+	stuck := integration.NewRoute(kafka().end(t, "near", kafkaA), redis().end(t, "down", down))
+	other := integration.NewRoute(kafka().end(t, "near", kafkaA), redis().end(t, "up", redisB))
 	ferry := integration.Run(t, integration.Config("", stuck, other))
 	ferry.WaitReady(t, time.Minute)
 	stuck.Send(t, 1000)
@@ -37,17 +37,13 @@ func TestARouteWhoseDestinationIsDownDoesNotSlowAnother(t *testing.T) {
 }
 
 func TestABrokerThatIsMissingAtTheStartIsWaitedForWhileOtherRoutesRun(t *testing.T) {
-	for _, missing := range []struct {
-		name string
-		end  func(t *testing.T, site string, b *brokers.Broker) integration.End
-		own  func(t testing.TB, settings ...string) *brokers.Broker
-	}{{"kafka", kafkaOn, brokers.KafkaOwn}, {"redis", redisOn, brokers.RedisOwn}} {
+	for _, missing := range []kind{kafka(), rabbitmq(), redis()} {
 		t.Run(missing.name, func(t *testing.T) {
 			t.Parallel()
 			broker := missing.own(t)
-			near := redisOn(t, "near", brokers.Redis(t, "a"))
+			near := redis().end(t, "near", brokers.Redis(t, "a"))
 			waiting := integration.NewRoute(near, missing.end(t, "missing", broker))
-			other := integration.NewRoute(redisOn(t, "near", brokers.Redis(t, "a")), redisOn(t, "far", brokers.Redis(t, "b")))
+			other := integration.NewRoute(redis().end(t, "near", brokers.Redis(t, "a")), redis().end(t, "far", brokers.Redis(t, "b")))
 			waiting.Send(t, 1000)
 			other.Send(t, 1000)
 			broker.Stop(t)

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,10 +63,7 @@ func (k *Kafka) Through(address string) *Kafka {
 }
 
 // Payloads sets the size of the payloads from now on, 1 KB otherwise.
-func (k *Kafka) Payloads(size int) *Kafka {
-	k.size = size
-	return k
-}
+func (k *Kafka) Payloads(size int) { k.size = size }
 
 // Set changes a setting of the topic while it is in use.
 func (k *Kafka) Set(t testing.TB, name, value string) {
@@ -189,7 +187,7 @@ func (k *Kafka) ends(ctx context.Context) (map[int32]int64, error) {
 	return ends, nil
 }
 
-func (k *Kafka) read(ctx context.Context, each func(*record.Record)) error {
+func (k *Kafka) read(ctx context.Context, from End, each func(*record.Record)) error {
 	ends, err := k.ends(ctx)
 	if err != nil {
 		return err
@@ -211,6 +209,7 @@ func (k *Kafka) read(ctx context.Context, each func(*record.Record)) error {
 		return err
 	}
 	defer reader.Close()
+	_, timeless := from.(*RabbitMQ)
 	for open := len(starts); open > 0; {
 		fetches := reader.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
@@ -223,11 +222,18 @@ func (k *Kafka) read(ctx context.Context, each func(*record.Record)) error {
 			case r.Offset == end-1:
 				open--
 			}
-			each(decode(r))
+			out := decode(r)
+			if timeless && slices.ContainsFunc(out.Headers, noTime) {
+				out.Time = time.Time{}
+			}
+			each(out)
 		})
 	}
 	return nil
 }
+
+// noTime reports whether h says that the message had no time, so that the one that it has is that of its arrival.
+func noTime(h record.Header) bool { return h.Key == record.TimestampEntry && len(h.Value) == 0 }
 
 func (k *Kafka) unacked(ctx context.Context, group string) (string, error) {
 	ends, err := k.ends(ctx)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
@@ -28,6 +30,9 @@ type message struct {
 	seq    uint64
 	record *record.Record
 	fields []any // Of a Redis entry, alternately name and value.
+	// Of a RabbitMQ message, and where it is published if not to the queue.
+	publishing           amqp.Publishing
+	exchange, routingKey string
 	// foreign says that the message is a Redis entry in nobody's format.
 	foreign bool
 }
@@ -117,6 +122,7 @@ func fingerprint(r *record.Record) uint64 {
 	for _, header := range r.Headers {
 		add([]byte(header.Key))
 		add(header.Value)
+		add([]byte{byte(header.Type)})
 	}
 	if !r.Time.IsZero() {
 		add(strconv.AppendInt(nil, r.Time.UnixMilli(), 10))
@@ -130,6 +136,9 @@ func describe(r *record.Record) string {
 	fmt.Fprintf(&text, "id %q, key %s, value %s, time %s, headers", r.ID, show(r.Key), show(r.Value), r.Time.UTC().Format(time.RFC3339Nano))
 	for _, h := range r.Headers {
 		fmt.Fprintf(&text, " %q=%s", h.Key, show(h.Value))
+		if h.Type != record.Bytes {
+			fmt.Fprintf(&text, " (%s)", h.Type)
+		}
 	}
 	return text.String()
 }

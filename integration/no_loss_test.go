@@ -8,7 +8,7 @@ import (
 )
 
 func TestEveryMessageArrivesOnceInOrderAndAsItWas(t *testing.T) {
-	pairs(t, func(t *testing.T, route *integration.Route) {
+	run(t, eachPair(), func(t *testing.T, route *integration.Route) {
 		route.Send(t, size(100_000, 10_000))
 		ferry := integration.Run(t, integration.Config("", route))
 		route.WaitAcked(t, time.Minute)
@@ -19,7 +19,7 @@ func TestEveryMessageArrivesOnceInOrderAndAsItWas(t *testing.T) {
 }
 
 func TestWhatIsSentWhileTheFerryRunsArrivesToo(t *testing.T) {
-	pairs(t, func(t *testing.T, route *integration.Route) {
+	run(t, eachPair(), func(t *testing.T, route *integration.Route) {
 		ferry := integration.Run(t, integration.Config("", route))
 		ferry.WaitReady(t, time.Minute)
 		for range 5 {

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -17,38 +16,17 @@ const (
 	mebibyte     = 1 << 20
 )
 
-// outagePairs runs the test for each pair, in a short run for those of different brokers, at the same time, on a destination that the test may stop as it likes.
+// outagePairs runs the test for each kind of broker, at the same time, on a destination that the test may stop as it likes.
 func outagePairs(t *testing.T, test func(t *testing.T, route *integration.Route, destination *brokers.Broker)) {
 	t.Helper()
-	for _, pair := range []struct {
-		name     string
-		from, to func(t *testing.T, site string, b *brokers.Broker) integration.End
-		source   func(t testing.TB, name string) *brokers.Broker
-		own      func(t testing.TB, settings ...string) *brokers.Broker
-	}{
-		{"kafka to kafka", kafkaOn, kafkaOn, brokers.Kafka, brokers.KafkaOwn},
-		{"kafka to redis", kafkaOn, redisOn, brokers.Kafka, brokers.RedisOwn},
-		{"redis to kafka", redisOn, kafkaOn, brokers.Redis, brokers.KafkaOwn},
-		{"redis to redis", redisOn, redisOn, brokers.Redis, brokers.RedisOwn},
-	} {
-		if testing.Short() && strings.HasSuffix(pair.name, "to "+pair.name[:5]) {
-			continue
-		}
-		t.Run(pair.name, func(t *testing.T) {
+	for _, p := range eachEnd() {
+		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
-			destination := pair.own(t)
-			route := integration.NewRoute(pair.from(t, "near", pair.source(t, "a")), pair.to(t, "far", destination))
+			destination := p.to.own(t)
+			route := integration.NewRoute(p.from.end(t, "near", p.from.shared(t, "a")), p.to.end(t, "far", destination))
 			test(t, route, destination)
 		})
 	}
-}
-
-func kafkaOn(t *testing.T, site string, b *brokers.Broker) integration.End {
-	return integration.NewKafka(t, site, b, partitions)
-}
-
-func redisOn(t *testing.T, site string, b *brokers.Broker) integration.End {
-	return integration.NewRedis(t, site, b)
 }
 
 func TestADestinationThatIsDownIsWaitedForAtNoCost(t *testing.T) {
@@ -110,15 +88,11 @@ func TestAStopWhileTheDestinationIsDownIsOverInTime(t *testing.T) {
 }
 
 func TestASourceThatWasDownIsReadOn(t *testing.T) {
-	for _, source := range []struct {
-		name string
-		end  func(t *testing.T, site string, b *brokers.Broker) integration.End
-		own  func(t testing.TB, settings ...string) *brokers.Broker
-	}{{"kafka", kafkaOn, brokers.KafkaOwn}, {"redis", redisOn, brokers.RedisOwn}} {
+	for _, source := range []kind{kafka(), redis()} { // For rabbitmq see rabbitmq_test.go.
 		t.Run(source.name, func(t *testing.T) {
 			t.Parallel()
 			broker := source.own(t)
-			route := integration.NewRoute(source.end(t, "near", broker), redisOn(t, "far", brokers.Redis(t, "b")))
+			route := integration.NewRoute(source.end(t, "near", broker), redis().end(t, "far", brokers.Redis(t, "b")))
 			route.Send(t, 30_000)
 			ferry := integration.Run(t, integration.Config(outageConfig, route))
 			ferry.WaitConfirmed(t, route, 1000, time.Minute)

@@ -20,30 +20,64 @@ const partitions = 4
 // stopTime is how long a stop may take: the default shutdown_timeout, and what the rest takes on a busy machine.
 const stopTime = 25 * time.Second
 
-// pairs runs the test for each pair of brokers, on those that all tests share.
-func pairs(t *testing.T, test func(t *testing.T, route *integration.Route)) {
+// kind is a kind of broker: how to get one, and a topic on it.
+type kind struct {
+	name   string
+	end    func(t testing.TB, site string, b *brokers.Broker) integration.End
+	shared func(t testing.TB, name string) *brokers.Broker
+	own    func(t testing.TB, settings ...string) *brokers.Broker
+}
+
+func kafka() kind {
+	return kind{"kafka", func(t testing.TB, site string, b *brokers.Broker) integration.End {
+		return integration.NewKafka(t, site, b, partitions)
+	}, brokers.Kafka, brokers.KafkaOwn}
+}
+
+func rabbitmq() kind {
+	return kind{"rabbitmq", func(t testing.TB, site string, b *brokers.Broker) integration.End {
+		return integration.NewRabbitMQ(t, site, b)
+	}, brokers.RabbitMQ, brokers.RabbitMQOwn}
+}
+
+func redis() kind {
+	return kind{"redis", func(t testing.TB, site string, b *brokers.Broker) integration.End {
+		return integration.NewRedis(t, site, b)
+	}, brokers.Redis, brokers.RedisOwn}
+}
+
+// pair is two kinds of brokers with a route from one to the other.
+type pair struct{ from, to kind }
+
+func (p pair) String() string { return p.from.name + " to " + p.to.name }
+
+// eachPair is all there are.
+func eachPair() []pair {
+	var all []pair
+	for _, from := range []kind{kafka(), rabbitmq(), redis()} {
+		for _, to := range []kind{kafka(), rabbitmq(), redis()} {
+			all = append(all, pair{from, to})
+		}
+	}
+	return all
+}
+
+// eachEnd is pairs in which each kind of broker is source once and destination once: for what a pair does not make different. Which of them it is
+// with has no meaning.
+func eachEnd() []pair {
+	return []pair{{kafka(), rabbitmq()}, {rabbitmq(), redis()}, {redis(), kafka()}}
+}
+
+// run runs the test for each of the pairs, on brokers that all tests share.
+func run(t *testing.T, pairs []pair, test func(t *testing.T, route *integration.Route)) {
 	t.Helper()
-	for _, pair := range []struct {
-		name     string
-		from, to func(t *testing.T, name string) integration.End
-	}{
-		{"kafka to kafka", kafka, kafka},
-		{"kafka to redis", kafka, redis},
-		{"redis to kafka", redis, kafka},
-		{"redis to redis", redis, redis},
-	} {
-		t.Run(pair.name, func(t *testing.T) {
-			test(t, integration.NewRoute(pair.from(t, "a"), pair.to(t, "b")))
+	for _, p := range pairs {
+		t.Run(p.String(), func(t *testing.T) {
+			from := p.from.end(t, p.from.name+"-a", p.from.shared(t, "a"))
+			to := p.to.end(t, p.to.name+"-b", p.to.shared(t, "b"))
+			test(t, integration.NewRoute(from, to))
 		})
 	}
-}
-
-func kafka(t *testing.T, name string) integration.End {
-	return integration.NewKafka(t, "kafka-"+name, brokers.Kafka(t, name), partitions)
-}
-
-func redis(t *testing.T, name string) integration.End {
-	return integration.NewRedis(t, "redis-"+name, brokers.Redis(t, name))
 }
 
 // size is n, or few in a short run.

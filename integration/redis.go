@@ -24,13 +24,14 @@ type Redis struct {
 	site, stream string
 	reached      string // For the ferry.
 	lease        string
+	size         int
 	client       *redis.Client
 }
 
 // NewRedis makes a new stream on the broker.
 func NewRedis(t testing.TB, site string, b *brokers.Broker) *Redis {
 	t.Helper()
-	r := &Redis{site: site, stream: uniqueName("orders"), reached: b.Address()}
+	r := &Redis{site: site, stream: uniqueName("orders"), reached: b.Address(), size: payloadSize}
 	r.client = redis.NewClient(&redis.Options{Addr: b.Address(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 30 * time.Second})
 	t.Cleanup(func() { _ = r.client.Close() })
 	return r
@@ -56,6 +57,9 @@ func (r *Redis) Topic() string { return r.stream }
 // Lanes is 1: a stream is one lane.
 func (r *Redis) Lanes() int { return 1 }
 
+// Payloads sets the size of the payloads from now on, 1 KB otherwise.
+func (r *Redis) Payloads(size int) { r.size = size }
+
 func (r *Redis) options() string {
 	if r.lease == "" {
 		return ""
@@ -80,19 +84,19 @@ func (r *Redis) make(i int, route string, to End) *message {
 		}
 	}
 	if m.foreign {
-		m.beForeign()
+		m.beForeign(r.size)
 	} else {
-		m.beWatermill(fmt.Sprintf("%s-%d", route, i), key)
+		m.beWatermill(fmt.Sprintf("%s-%d", route, i), key, r.size)
 	}
 	m.record.Source = record.Source{DataCenter: r.site, Topic: r.stream}
 	return m
 }
 
 // beForeign makes the message an entry of somebody who knows nothing of Watermill; half of them have no field called payload.
-func (m *message) beForeign() {
+func (m *message) beForeign(size int) {
 	fields := []string{"z", "1", laneHeader, m.lane, seqHeader, strconv.FormatUint(m.seq, 10), "a", "\x00\xff", "z", "2"}
 	if m.seq%2 == 0 {
-		fields = append(fields, "payload", string(m.payload(payloadSize)), "last", "")
+		fields = append(fields, "payload", string(m.payload(size)), "last", "")
 	}
 	m.record = record.UnfoldFields(fields)
 	for _, field := range fields {
@@ -101,9 +105,9 @@ func (m *message) beForeign() {
 }
 
 // beWatermill makes the message an entry as the stock package writes it, by that package. Its metadata is a map, so its headers are sorted.
-func (m *message) beWatermill(id string, key []byte) {
+func (m *message) beWatermill(id string, key []byte, size int) {
 	headers := append([]record.Header{{Key: "a", Value: []byte("\x00\xff")}}, m.place()...)
-	m.record = &record.Record{ID: id, Key: key, Value: m.payload(payloadSize), Headers: headers}
+	m.record = &record.Record{ID: id, Key: key, Value: m.payload(size), Headers: headers}
 	out := watermillmessage.NewMessage(id, m.record.Value)
 	for _, h := range headers {
 		out.Metadata[h.Key] = string(h.Value)
@@ -169,7 +173,7 @@ func (r *Redis) count(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-func (r *Redis) read(ctx context.Context, each func(*record.Record)) error {
+func (r *Redis) read(ctx context.Context, _ End, each func(*record.Record)) error {
 	from := "-"
 	for {
 		// Not XRange of the client: its fields are a map, without order and repeats.

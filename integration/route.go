@@ -208,7 +208,7 @@ func (r *Route) Check(t testing.TB) ledger.Report {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	homes := map[string]string{}
-	err := r.To.read(ctx, func(arrived *record.Record) {
+	err := r.To.read(ctx, r.From, func(arrived *record.Record) {
 		lane, seq, err := placeOf(arrived)
 		if err != nil {
 			r.books.Stranger("unknown", err.Error())

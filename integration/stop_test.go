@@ -8,7 +8,7 @@ import (
 )
 
 func TestACleanStopInTheMiddleLosesAndRepeatsNothing(t *testing.T) {
-	pairs(t, func(t *testing.T, route *integration.Route) {
+	run(t, eachPair(), func(t *testing.T, route *integration.Route) {
 		random := dice(t)
 		route.Send(t, size(50_000, 20_000))
 		ferry := integration.Run(t, integration.Config("", route))
@@ -24,7 +24,7 @@ func TestACleanStopInTheMiddleLosesAndRepeatsNothing(t *testing.T) {
 }
 
 func TestStopAfterStopUnderLoadLosesAndRepeatsNothing(t *testing.T) {
-	pairs(t, func(t *testing.T, route *integration.Route) {
+	run(t, eachEnd(), func(t *testing.T, route *integration.Route) {
 		random := dice(t)
 		stop := route.Load(t, 2000)
 		for range size(5, 2) {
