@@ -3,7 +3,7 @@ package integration
 import (
 	"fmt"
 
-	"github.com/ThreeDotsLabs/watermill/message"
+	watermillmessage "github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/mqferry/mqferry/handlers/record"
@@ -13,7 +13,7 @@ import (
 type stock struct{}
 
 // Marshal makes what watermill-amqp publishes.
-func (stock) Marshal(m *message.Message) (amqp.Publishing, error) {
+func (stock) Marshal(m *watermillmessage.Message) (amqp.Publishing, error) {
 	headers := amqp.Table{record.IDKey: m.UUID}
 	for name, value := range m.Metadata {
 		headers[name] = value
@@ -22,8 +22,8 @@ func (stock) Marshal(m *message.Message) (amqp.Publishing, error) {
 }
 
 // Unmarshal reads a delivery; like watermill-amqp it fails for a header that is not text.
-func (stock) Unmarshal(d amqp.Delivery) (*message.Message, error) {
-	metadata := message.Metadata{}
+func (stock) Unmarshal(d amqp.Delivery) (*watermillmessage.Message, error) {
+	metadata := watermillmessage.Metadata{}
 	for name, value := range d.Headers {
 		text, is := value.(string)
 		if !is {
@@ -31,7 +31,7 @@ func (stock) Unmarshal(d amqp.Delivery) (*message.Message, error) {
 		}
 		metadata[name] = text
 	}
-	m := message.NewMessage(metadata[record.IDKey], d.Body)
+	m := watermillmessage.NewMessage(metadata[record.IDKey], d.Body)
 	delete(metadata, record.IDKey)
 	m.Metadata = metadata
 	return m, nil
