@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,6 +21,8 @@ const (
 	// as a delivery in a quorum queue, which drops a message after a number of those.
 	finishTime = 5 * time.Second
 	finishIdle = time.Second
+	// silenceTime is how long nothing may have come, and nothing have been acked, for RabbitMQ to have sent all that it may.
+	silenceTime = 250 * time.Millisecond
 	// stillUp is how often the source is said to be up while nothing comes.
 	stillUp = 5 * time.Second
 )
@@ -30,6 +33,7 @@ type session struct {
 	source     handlers.Source
 	channel    *amqp.Channel
 	tag        string
+	prefetch   int
 	deliveries <-chan amqp.Delivery
 	closes     chan *amqp.Error
 	cancels    chan string
@@ -42,6 +46,8 @@ type session struct {
 	allDone  chan struct{} // The channel is gone, and so is every reason to wait with the next one.
 
 	running sync.WaitGroup
+	pausing sync.Mutex // Held while nothing may be acked, and while something is.
+	closing atomic.Bool
 	mu      sync.Mutex
 	left    bool // Nobody but the lane's own end waits for the channel.
 }
@@ -54,7 +60,7 @@ func (s *session) open(in *handlers.Intake) {
 	s.tags = newTags(s.source.Bytes / 4)
 	s.received, s.gone, s.allDone = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	s.inlet = in.Inlet(s.source.Topic, s.line.gate.wake)
-	s.line.gate.watch(func() bool { return s.tags.full(s.inlet.Backlog()) })
+	s.line.gate.watch(s.full)
 	s.running.Go(s.receive)
 	s.running.Go(s.watch)
 }
@@ -78,7 +84,9 @@ func (s *session) receive() {
 				break more
 			}
 		}
-		s.inlet.Offer(records...)
+		if !s.closing.Load() {
+			s.inlet.Offer(records...)
+		}
 		clear(records)
 		s.source.Health.Up()
 	}
@@ -207,17 +215,16 @@ func (s *session) empty() bool {
 	}
 }
 
-// finish stops the consumer, and lets what was prefetched go through while it does and the destination is up.
-func (s *session) finish(destination *handlers.Health) {
-	s.running.Go(func() { _ = s.channel.Cancel(s.tag, false) })
+// finish ends the consumer, and lets what was prefetched go through while it does and the destination is up.
+func (s *session) finish() {
+	if down(s.source.Destination) || !s.stop() {
+		return
+	}
 	end := time.NewTimer(finishTime)
 	defer end.Stop()
 	idle := time.NewTimer(finishIdle)
 	defer idle.Stop()
-	for !s.empty() {
-		if down(destination) {
-			return
-		}
+	for !s.empty() && !down(s.source.Destination) {
 		select {
 		case <-s.tags.moved:
 			idle.Reset(finishIdle)
@@ -231,8 +238,36 @@ func (s *session) finish(destination *handlers.Health) {
 	}
 }
 
+// stop cancels the consumer and reports whether that was possible: not when the gate is shut. What is on its way to a consumer that is cancelled goes
+// back into a quorum queue in any order (RabbitMQ 3.10), so nothing may be on its way: without acks RabbitMQ falls silent.
+func (s *session) stop() bool {
+	s.pausing.Lock() // No acks.
+	defer s.pausing.Unlock()
+	end := time.NewTimer(finishIdle)
+	defer end.Stop()
+	silence := time.NewTicker(silenceTime / 5)
+	defer silence.Stop()
+	for s.tags.count() < s.prefetch && (s.full() || time.Since(s.tags.latest()) < silenceTime) {
+		select {
+		case <-silence.C:
+		case <-end.C:
+			return false
+		case <-s.gone:
+			return false
+		}
+	}
+	late := time.AfterFunc(closeTimeout, func() { _ = s.line.gate.Close() })
+	defer late.Stop()
+	return s.channel.Cancel(s.tag, true) == nil
+}
+
+// full reports whether more of what came waits than may.
+func (s *session) full() bool { return s.tags.full(s.inlet.Backlog()) }
+
 // ack acks the n oldest deliveries.
 func (s *session) ack(n int) error {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
 	if s.dead() {
 		if n >= s.tags.count()-s.inlet.Backlog() {
 			select {
@@ -253,7 +288,7 @@ func (s *session) ack(n int) error {
 
 // close ends the connection, and waits for what the session runs.
 func (s *session) close() error {
-	s.running.Go(func() { _ = s.channel.Cancel(s.tag, true) }) // What still comes is thrown away.
+	s.closing.Store(true) // What still comes is thrown away.
 	err := s.line.close()
 	s.running.Wait()
 	return err

@@ -1,6 +1,9 @@
 package rabbitmq
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // perRecord is what a fetched record costs beside its bytes.
 const perRecord = 512
@@ -13,6 +16,7 @@ type tags struct {
 	all     []delivered // Not acked, oldest first.
 	waiting int         // How many of the youngest of them are counted in bytes.
 	bytes   int64
+	last    time.Time     // When something came or was acked.
 	moved   chan struct{} // Some were acked.
 }
 
@@ -29,6 +33,7 @@ func (t *tags) add(tag uint64, size int) {
 	defer t.mu.Unlock()
 	d := delivered{tag: tag, size: int64(size) + perRecord}
 	t.all = append(t.all, d)
+	t.last = time.Now()
 	t.waiting++
 	t.bytes += d.size
 }
@@ -62,6 +67,7 @@ func (t *tags) acked(n int) {
 	if t.all = t.all[n:]; len(t.all) == 0 {
 		t.all = nil
 	}
+	t.last = time.Now()
 	t.notify()
 }
 
@@ -77,4 +83,11 @@ func (t *tags) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.all)
+}
+
+// latest tells when something came or was acked last.
+func (t *tags) latest() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
 }

@@ -138,7 +138,7 @@ func (r *reader) serve(ctx context.Context, in *handlers.Intake, s *session) err
 	r.source.Health.Up()
 	err := s.run(ctx)
 	if ctx.Err() != nil && !s.dead() {
-		s.finish(r.source.Destination)
+		s.finish()
 		s.leave()
 		return err
 	}

@@ -59,10 +59,10 @@ func (r *reader) begin(l *line, exclusive bool) (*session, error) {
 	}
 	tag := "mqferry " + r.connection.settings.Instance
 	s := &session{
-		line: l, source: r.source, channel: ch, tag: tag[:min(len(tag), maxTag)],
+		line: l, source: r.source, channel: ch, tag: tag[:min(len(tag), maxTag)], prefetch: prefetch(r.source.Window),
 		closes: ch.NotifyClose(make(chan *amqp.Error, 1)), cancels: ch.NotifyCancel(make(chan string, 1)),
 	}
-	if s.deliveries, err = r.start(ch, s.tag, exclusive); err != nil {
+	if s.deliveries, err = r.start(s, exclusive); err != nil {
 		_ = ch.Close()
 		return nil, err
 	}
@@ -70,19 +70,19 @@ func (r *reader) begin(l *line, exclusive bool) (*session, error) {
 }
 
 // start counts the consumers before and after: of two that begin at the same time, both step back.
-func (r *reader) start(ch *amqp.Channel, tag string, exclusive bool) (<-chan amqp.Delivery, error) {
-	if err := r.free(ch, 0); err != nil {
+func (r *reader) start(s *session, exclusive bool) (<-chan amqp.Delivery, error) {
+	if err := r.free(s.channel, 0); err != nil {
 		return nil, err
 	}
-	if err := ch.Qos(prefetch(r.source.Window), 0, false); err != nil {
+	if err := s.channel.Qos(s.prefetch, 0, false); err != nil {
 		return nil, err
 	}
 	// No other priority than that of all; but a stream refuses to be asked, and is known by that.
-	deliveries, err := ch.Consume(r.source.Topic, tag, false, exclusive, false, false, amqp.Table{"x-priority": int32(0)})
+	deliveries, err := s.channel.Consume(r.source.Topic, s.tag, false, exclusive, false, false, amqp.Table{"x-priority": int32(0)})
 	if err != nil {
 		return nil, &consumeError{err}
 	}
-	return deliveries, r.free(ch, 1)
+	return deliveries, r.free(s.channel, 1)
 }
 
 // free reports that the queue has more consumers than it may have.
