@@ -20,9 +20,11 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
-// software is what Kafka and Redis do differently.
+// software is what Kafka, RabbitMQ and Redis do differently.
 type software interface {
 	kind() string
+	// given turns what an environment variable says into the software as it is reached there, and host:port.
+	given(address string) (software, string, error)
 	// missing says what is not installed, as an error that wraps errMissing.
 	missing() error
 	// prepare writes what the first start needs into the folder.
@@ -77,8 +79,12 @@ func (b *Broker) create() error {
 }
 
 // given is a broker that somebody else started.
-func given(s software, address string) (*Broker, error) {
-	b := &Broker{software: s, address: address}
+func given(s software, value string) (*Broker, error) {
+	reached, address, err := s.given(value)
+	if err != nil {
+		return nil, fmt.Errorf("the given %s: %w", s.kind(), err)
+	}
+	b := &Broker{software: reached, address: address}
 	if err := b.ready(func() bool { return true }); err != nil {
 		return nil, err
 	}
@@ -98,7 +104,8 @@ func (b *Broker) Stop(t testing.TB) {
 	b.end(t, syscall.SIGTERM)
 }
 
-// Kill ends the broker with SIGKILL, as a crash would, and waits until it has exited. The data stays.
+// Kill ends the broker with SIGKILL, as a crash would, and waits until it has exited. The data stays, but for a quorum queue
+// of RabbitMQ that was declared less than a second before: its declaration is written late, and it never serves again.
 func (b *Broker) Kill(t testing.TB) {
 	t.Helper()
 	b.end(t, syscall.SIGKILL)

@@ -30,6 +30,14 @@ func Redis(t testing.TB, name string) *Broker {
 	return shared.broker(t, redis{}, name)
 }
 
+// RabbitMQ returns the RabbitMQ called name ("a" or "b") that all tests of this binary share: the one that
+// MQFERRY_TEST_RABBITMQ_<NAME> names by an amqp:// URL or by host:port, or one that is started at the first call. It skips the
+// test when there is neither. Queues and exchanges stay from test to test: a test uses names of its own.
+func RabbitMQ(t testing.TB, name string) *Broker {
+	t.Helper()
+	return shared.broker(t, newRabbitMQ(), name)
+}
+
 // KafkaOwn starts a Kafka for this test alone and ends it with the test. Each setting is a line of server.properties, such as
 // "message.max.bytes=2097152", and overrides the default. It takes some 5 seconds.
 func KafkaOwn(t testing.TB, settings ...string) *Broker {
@@ -42,6 +50,13 @@ func KafkaOwn(t testing.TB, settings ...string) *Broker {
 func RedisOwn(t testing.TB, arguments ...string) *Broker {
 	t.Helper()
 	return own(t, redis{arguments: arguments})
+}
+
+// RabbitMQOwn starts a RabbitMQ for this test alone and ends it with the test. Each setting is a line of rabbitmq.conf, such as
+// "heartbeat = 1", and overrides the default. The management API and Shovel are on. It takes some 5 seconds.
+func RabbitMQOwn(t testing.TB, settings ...string) *Broker {
+	t.Helper()
+	return own(t, newRabbitMQ(settings...))
 }
 
 // Main runs the tests, then stops every shared broker, waits until it is gone, and deletes its data. It returns the exit

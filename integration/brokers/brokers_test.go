@@ -172,6 +172,11 @@ func TestHelperProcess(t *testing.T) {
 	case "crash":
 		_, _ = os.Stdout.WriteString("address=" + brokers.Redis(t, "a").Address() + "\n")
 		<-time.After(time.Minute) // until it is killed
+	case "rabbitmq":
+		_, _ = os.Stdout.WriteString("address=" + brokers.RabbitMQ(t, "a").Address() + "\n")
+	case "rabbitmq-crash":
+		_, _ = os.Stdout.WriteString("address=" + brokers.RabbitMQ(t, "a").Address() + "\n")
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the other side closes it, or this process is killed
 	default:
 		t.Skip("only run by other tests")
 	}

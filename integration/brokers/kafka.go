@@ -24,6 +24,8 @@ type kafka struct{ settings []string }
 
 func (kafka) kind() string { return "kafka" }
 
+func (k kafka) given(address string) (software, string, error) { return k, address, nil }
+
 func (kafka) missing() error {
 	if !process.Supported {
 		return fmt.Errorf("kafka: %w: brokers are started on Linux only", errMissing)
@@ -84,10 +86,10 @@ func (k kafka) properties(dir string, p ports) string {
 	lines := []string{
 		"process.roles=broker,controller",
 		"node.id=1",
-		"controller.quorum.voters=1@" + address(p.controller),
+		"controller.quorum.voters=1@" + address(p.internal),
 		"controller.listener.names=CONTROLLER",
 		fmt.Sprintf("listeners=CLIENT://%s,CONTROLLER://%s,LINK://%s",
-			address(p.client), address(p.controller), address(p.behindLink)),
+			address(p.client), address(p.internal), address(p.behindLink)),
 		fmt.Sprintf("advertised.listeners=CLIENT://%s,LINK://%s", address(p.client), address(p.link)),
 		"listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,LINK:PLAINTEXT",
 		"inter.broker.listener.name=CLIENT",

@@ -14,12 +14,13 @@ const (
 	lastPort  = 29999
 )
 
-// ports are the four that a broker may need.
+// ports are all that a broker may need.
 type ports struct {
 	client     int // what applications connect to
 	link       int // where a link listens
 	behindLink int // Kafka's listener for those who come through the link
-	controller int // Kafka's own
+	internal   int // for the nodes of a cluster among each other
+	management int // RabbitMQ's management API
 
 	locks []net.PacketConn
 }
@@ -27,7 +28,7 @@ type ports struct {
 // reservePorts chooses free ports and keeps other test binaries from choosing the same until they are released.
 func reservePorts() (ports, error) {
 	var p ports
-	for _, port := range []*int{&p.client, &p.link, &p.behindLink, &p.controller} {
+	for _, port := range []*int{&p.client, &p.link, &p.behindLink, &p.internal, &p.management} {
 		number, lock, err := reservePort()
 		if err != nil {
 			p.release()

@@ -20,6 +20,8 @@ type redis struct{ arguments []string }
 
 func (redis) kind() string { return "redis" }
 
+func (r redis) given(address string) (software, string, error) { return r, address, nil }
+
 func (redis) missing() error {
 	if !process.Supported {
 		return fmt.Errorf("redis-server: %w: brokers are started on Linux only", errMissing)

@@ -13,6 +13,9 @@ func StartKafka(settings ...string) (*Broker, error) { return newBroker(kafka{se
 // StartRedis starts a Redis outside of a test. The arguments are those of RedisOwn; Remove ends it.
 func StartRedis(arguments ...string) (*Broker, error) { return newBroker(redis{arguments: arguments}) }
 
+// StartRabbitMQ starts a RabbitMQ outside of a test. The settings are those of RabbitMQOwn; Remove ends it.
+func StartRabbitMQ(settings ...string) (*Broker, error) { return newBroker(newRabbitMQ(settings...)) }
+
 // Remove kills a broker that was started outside of a test, and deletes its data.
 func (b *Broker) Remove() { b.remove() }
 
