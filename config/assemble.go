@@ -10,7 +10,7 @@ type assembly struct {
 	decoder
 	config   *Config
 	brokers  []string
-	keys     []string // further ones of a route
+	keys     []string         // further ones of a route
 	sections map[string]entry // those that may be there once
 	centers  map[string]*node // also those that are no good, so that their routes are not reported too
 	routes   []*node

@@ -49,16 +49,20 @@ type routeText struct {
 	Rest Raw       `yaml:",inline"`
 }
 
-// further reports keys that neither the type of text nor anybody else has.
-func (a *assembly) further(n, rest *node, text reflect.Type) {
-	if rest == nil {
-		return
+// further gives the keys that others decode, and reports those that neither they nor the type of text have.
+func (a *assembly) further(n *node, rest Raw, text reflect.Type) Raw {
+	if rest.node == nil {
+		return rest
 	}
-	for _, e := range rest.entries {
-		if !slices.Contains(a.keys, e.name) {
-			a.unknown(n, e, append(fieldsOf(text).names(), a.keys...))
+	var known []entry
+	for _, e := range rest.node.entries {
+		if slices.Contains(a.keys, e.name) {
+			known = append(known, e)
+			continue
 		}
+		a.unknown(n, e, append(fieldsOf(text).names(), a.keys...))
 	}
+	return Raw{rest.node.with(known)}
 }
 
 // Validate reports what must be there and is not.
@@ -108,7 +112,7 @@ func (a *assembly) defaults() *node {
 	n := e.node.with(keys)
 	values := sharedText{Keys: defaultKeys()}
 	a.decode(n, &values)
-	a.further(n, values.Rest.node, reflect.TypeFor[sharedText]())
+	a.further(n, values.Rest, reflect.TypeFor[sharedText]())
 	known := append(fieldsOf(reflect.TypeFor[sharedText]()).names(), a.keys...)
 	return n.with(slices.DeleteFunc(slices.Clone(keys), func(e entry) bool { return !slices.Contains(known, e.name) }))
 }
@@ -138,10 +142,10 @@ func (a *assembly) route(n, defaults *node, names map[string]*node) {
 	if n.kind != mapping {
 		return
 	}
-	a.further(n, text.Rest.node, reflect.TypeFor[routeText]())
+	options := a.further(n, text.Rest, reflect.TypeFor[routeText]())
 	a.name(n.place("name"), text.Name, names)
 	route := Route{
-		Name: text.Name, Raw: Raw{n}, Options: text.Rest,
+		Name: text.Name, Raw: Raw{n}, Options: options,
 		Window: text.Keys.Window, WindowBytes: text.Keys.WindowBytes, Order: text.Keys.Order,
 	}
 	var ok bool

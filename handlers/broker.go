@@ -33,6 +33,10 @@ type Inspector[S, D any] interface {
 // a source, and empty for a destination. An empty place means that a topic is needed.
 type Placed interface{ Place(group string) string }
 
+// PoisonQueue is an ability that the options of a destination may have: to give those that a poison queue is made with, so that it can be listed and
+// messages can be taken out of it.
+type PoisonQueue[D any] interface{ ForPoison() D }
+
 // SourceChecker is an ability that the options of a data center may have: to check those of a source there, and what the route says of it.
 type SourceChecker[S any] interface{ CheckSource(config.Source, S) error }
 
@@ -89,6 +93,9 @@ type Destination struct {
 	DataCenter string
 	Topic      string           // As the file has it; the name of the place where it has none.
 	Template   *record.Template // Fills the topic for each message; nil when all go to the same one.
+	// GiveUp lists the classes of no for which a message is given up where its lane would otherwise hold: full, unroutable. The chain
+	// then sees the error, as it sees that of a refused message.
+	GiveUp []Class
 	// SourcePartitions counts the partitions of the source's topic; nil when its lanes are not partitions.
 	SourcePartitions func(context.Context) (int, error)
 	Logger           *slog.Logger // These three as in a Source.
@@ -110,6 +117,8 @@ type DataCenter interface {
 	// SourceOptions and DestinationOptions decode and check the options of a route's ends there.
 	SourceOptions(config.Source) (Options, error)
 	DestinationOptions(config.Destination) (Options, error)
+	// PoisonOptions is DestinationOptions for a poison queue: see PoisonQueue.
+	PoisonOptions(config.Destination) (Options, error)
 	// Open connects. It fails when the broker cannot be reached: the router tries again.
 	Open(context.Context, Settings) (Conn, error)
 }
@@ -163,6 +172,18 @@ func (d dataCenter[C, S, D]) SourceOptions(source config.Source) (Options, error
 
 func (d dataCenter[C, S, D]) DestinationOptions(destination config.Destination) (Options, error) {
 	_, _, o := d.broker.defaults()
+	return d.destination(destination, o)
+}
+
+func (d dataCenter[C, S, D]) PoisonOptions(destination config.Destination) (Options, error) {
+	_, _, o := d.broker.defaults()
+	if q, ok := any(o).(PoisonQueue[D]); ok {
+		o = q.ForPoison()
+	}
+	return d.destination(destination, o)
+}
+
+func (d dataCenter[C, S, D]) destination(destination config.Destination, o D) (Options, error) {
 	err := destination.Options.Decode(&o)
 	if c, ok := any(d.config).(DestinationChecker[D]); ok && err == nil {
 		err = destination.Options.Locate(c.CheckDestination(destination, o))

@@ -19,15 +19,27 @@ type Relay struct {
 	destination Destination
 	publisher   message.Publisher
 	lanes       bool
+	gates       []func(*message.Message) error
 }
 
 // errNoTicket is the mistake of a middleware that hands on something else than the message it was given.
 var errNoTicket = errors.New("the message has lost its context: a middleware must change the message in place, or hand on msg.CopyWithContext()")
 
 // NewRelay makes the relay of a route to destination. Lanes says that the route's subscriber gives each message a ticket: then a
-// message without one is a permanent error, since its order and its ack would be lost.
-func NewRelay(destination Destination, publisher message.Publisher, lanes bool) *Relay {
-	return &Relay{destination: destination, publisher: publisher, lanes: lanes}
+// message without one is a permanent error, since its order and its ack would be lost. Gates are called for each message at its turn, before it
+// is published; an error of theirs is what Handle returns.
+func NewRelay(destination Destination, publisher message.Publisher, lanes bool, gates ...func(*message.Message) error) *Relay {
+	return &Relay{destination: destination, publisher: publisher, lanes: lanes, gates: gates}
+}
+
+// pass asks the gates.
+func (r *Relay) pass(msg *message.Message) error {
+	for _, gate := range r.gates {
+		if err := gate(msg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Handle returns nil when the destination has confirmed msg. While the destination is unavailable, full, or has no such
@@ -42,6 +54,7 @@ func (r *Relay) Handle(msg *message.Message) error {
 		return r.plain(msg)
 	}
 	ticket := &it.ticket
+	it.turn.giveUp = r.destination.GiveUp
 	for {
 		switch err := ticket.Enter(); {
 		case errors.Is(err, lane.ErrSettled):
@@ -49,8 +62,11 @@ func (r *Relay) Handle(msg *message.Message) error {
 		case err != nil:
 			return Cancelled(err)
 		}
+		if err := r.pass(msg); err != nil {
+			return err // The turn stays with the message until it is settled, or comes again.
+		}
 		err := r.publish(msg, &it.turn)
-		outcome := outcomeOf(err)
+		outcome := outcomeOf(err, r.destination.GiveUp)
 		ticket.Resolve(outcome) // A publisher that takes turns has said so already.
 		if outcome != lane.Failed {
 			return err
@@ -62,8 +78,11 @@ func (r *Relay) Handle(msg *message.Message) error {
 // outage of the destination would be a loop of nacks at the source.
 func (r *Relay) plain(msg *message.Message) error {
 	ctx := msg.Context()
+	if err := r.pass(msg); err != nil {
+		return err
+	}
 	err := r.publish(msg, nil)
-	for n := 1; outcomeOf(err) == lane.Failed; n++ {
+	for n := 1; outcomeOf(err, r.destination.GiveUp) == lane.Failed; n++ {
 		Pause(ctx, defaultBackoff().After(n))
 		if ctx.Err() != nil {
 			return Cancelled(fmt.Errorf("given up since its subscriber stops: %w", err))

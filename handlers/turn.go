@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -18,6 +19,7 @@ var ErrTurnLost = errors.New("the message lost its turn: a failure or a refusal 
 // known; and Wait, which returns that outcome. A message that does not come from a relay has a turn of its own that is always free.
 type Turn struct {
 	ticket *lane.Ticket
+	giveUp []Class // See Destination.
 	err    error
 	done   chan struct{} // Only without a ticket.
 }
@@ -54,7 +56,7 @@ func (t *Turn) Done(err error) {
 		close(t.done)
 		return
 	}
-	t.ticket.Resolve(outcomeOf(err))
+	t.ticket.Resolve(outcomeOf(err, t.giveUp))
 }
 
 // Suspend keeps the lane from sending anything above this message until it is settled. It stays sent: the publisher
@@ -94,13 +96,13 @@ func itemOf(ctx context.Context) *item {
 }
 
 // outcomeOf is where errors become outcomes. An error without a class came from a broker, so it is a failure on the way. So is a want of room or of
-// a place: it meets every message alike, and the first one that passes opens the way for all.
-func outcomeOf(err error) lane.Outcome {
+// a place, unless such messages are to be given up: it meets every message alike, and the first one that passes opens the way for all.
+func outcomeOf(err error, giveUp []Class) lane.Outcome {
 	if err == nil {
 		return lane.Confirmed
 	}
-	switch ClassOf(err) {
-	case ClassRefused, ClassPermanent:
+	switch c := ClassOf(err); {
+	case c == ClassRefused, c == ClassPermanent, slices.Contains(giveUp, c):
 		return lane.Refused
 	default:
 		return lane.Failed

@@ -12,6 +12,7 @@ import (
 // Recoverer makes a panic further in an error of class refused, with a short reason; the stack goes to the log. Watermill's own puts the
 // stack into the error, and so into the header of whatever is parked.
 func Recoverer(s Settings) message.HandlerMiddleware {
+	s = s.complete()
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) (produced []*message.Message, err error) {
 			defer func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -20,47 +21,99 @@ type laned interface {
 	Lanes() map[string]lane.State
 }
 
+// conns are the open connections that a route needs. Poison is nil where nothing is parked.
+type conns struct{ from, to, poison handlers.Conn }
+
 // parts are what one run of a route is made of.
 type parts struct {
 	publisher  message.Publisher
+	poison     message.Publisher // Nil where nothing is parked.
 	subscriber message.Subscriber
+	links      []message.HandlerMiddleware
 	relay      *handlers.Relay
 	ends       []func() error // Of the middleware, in the order of their registration.
 }
 
-// build makes the parts of a route out of open connections, the publisher first. It does not start them, and closes what it made when it fails.
-func (r *route) build(from, to handlers.Conn) (_ *parts, err error) {
-	source, destination := r.ends(from)
+// build makes the parts of a route out of open connections, the publishers first. It does not start them, and closes what it made when it fails.
+func (r *route) build(ctx context.Context, c conns) (_ *parts, err error) {
+	source, destination := r.ends(c.from)
 	p := &parts{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.publisher, err = to.Publisher(destination, r.plan.destination); err != nil {
+	if p.publisher, err = c.to.Publisher(destination, r.plan.destination); err != nil {
 		r.destinationHealth.Down(err)
 		return nil, fmt.Errorf("route %q: publisher of %s: %w", r.plan.Name, r.plan.To.DataCenter, err)
 	}
 	r.destinationHealth.Up()
-	if p.subscriber, err = from.Subscriber(source, r.plan.source); err != nil {
+	queue, err := r.poisonQueue(ctx, p, c.poison)
+	if err != nil {
+		r.poisonHealth.Down(err)
+		return nil, fmt.Errorf("route %q: poison queue: %w", r.plan.Name, err)
+	}
+	var gates []func(*message.Message) error
+	p.links, err = chain(r.plan, queue, middleware.Settings{
+		Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth, Meter: r.meter,
+		OnClose: func(end func() error) { p.ends = append(p.ends, end) },
+		AtTurn:  func(gate func(*message.Message) error) { gates = append(gates, gate) },
+	})
+	if err != nil {
+		r.destinationHealth.Down(err)
+		return nil, fmt.Errorf("route %q: %w", r.plan.Name, err)
+	}
+	if p.subscriber, err = c.from.Subscriber(source, r.plan.source); err != nil {
 		r.sourceHealth.Down(err)
 		return nil, fmt.Errorf("route %q: subscriber of %s: %w", r.plan.Name, r.plan.From.DataCenter, err)
 	}
 	_, lanes := p.subscriber.(laned)
-	p.relay = handlers.NewRelay(destination, p.publisher, lanes)
+	p.relay = handlers.NewRelay(destination, p.publisher, lanes, gates...)
 	return p, nil
 }
+
+// inspectTimeout bounds the look at a poison queue before anything is consumed.
+const inspectTimeout = 15 * time.Second
+
+// poisonQueue makes the publisher of the poison queue, once it is clear that messages can be parked there.
+func (r *route) poisonQueue(ctx context.Context, p *parts, conn handlers.Conn) (middleware.PoisonQueue, error) {
+	to := r.plan.poison
+	if to == nil {
+		return middleware.PoisonQueue{}, nil
+	}
+	destination := handlers.Destination{
+		Route: r.plan.Name, DataCenter: to.dataCenter, Topic: to.topic,
+		Logger: r.logger, Meter: &handlers.Meter{}, Health: r.poisonHealth,
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	if _, err := conn.InspectDestination(ctx, destination, to.options); err != nil {
+		return middleware.PoisonQueue{}, err
+	}
+	var err error
+	if p.poison, err = conn.Publisher(destination, to.options); err != nil {
+		return middleware.PoisonQueue{}, err
+	}
+	r.poisonHealth.Up()
+	return middleware.PoisonQueue{
+		Park:  handlers.NewRelay(destination, p.poison, false).Handle,
+		Place: to.String(), Holds: r.plan.policies.holds(),
+	}, nil
+}
+
+// String names the poison queue as the short form does.
+func (p *poisonPlan) String() string { return p.dataCenter + "/" + p.topic }
 
 // ends describes both ends to their brokers.
 func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination) {
 	p := r.plan
 	source := handlers.Source{
 		Route: p.Name, DataCenter: p.From.DataCenter, Topic: p.From.Topic, Group: p.From.Group, Start: p.From.Start,
-		Window: p.Window, Strict: p.Order == config.OrderStrict, Bytes: r.bytes, Budget: r.budget,
+		Window: p.Window, Strict: p.Order == config.OrderStrict, Concurrency: p.policies.Concurrency, Bytes: r.bytes, Budget: r.budget,
 		Logger: r.logger, Meter: r.meter, Health: r.sourceHealth, Destination: r.destinationHealth,
 	}
 	destination := handlers.Destination{
-		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic, Template: p.template,
+		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic, Template: p.template, GiveUp: p.policies.giveUp(),
 		Logger: r.logger, Meter: r.meter, Health: r.destinationHealth,
 	}
 	if partitioned, ok := from.Unwrap().(handlers.Partitioned); ok {
@@ -72,14 +125,6 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 // start subscribes, and makes the route's own Watermill router: the chain around the relay. Watermill never closes the publisher: the route does, last.
 // It subscribes before Watermill does, since a Watermill router whose subscriber fails cannot be closed.
 func (r *route) start(intake context.Context, p *parts) (*message.Router, error) {
-	links, err := chain(r.plan, middleware.Settings{
-		Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth, Meter: r.meter,
-		OnClose: func(end func() error) { p.ends = append(p.ends, end) },
-	})
-	if err != nil {
-		r.destinationHealth.Down(err)
-		return nil, fmt.Errorf("route %q: %w", r.plan.Name, err)
-	}
 	messages, err := p.subscriber.Subscribe(intake, r.plan.From.Topic)
 	if err != nil {
 		r.sourceHealth.Down(err)
@@ -89,7 +134,7 @@ func (r *route) start(intake context.Context, p *parts) (*message.Router, error)
 	if err != nil {
 		return nil, err
 	}
-	w.AddMiddleware(links...)
+	w.AddMiddleware(p.links...)
 	w.AddConsumerHandler(r.plan.Name, r.plan.From.Topic, subscribed{p.subscriber, messages}, p.relay.Handle)
 	return w, nil
 }
@@ -104,16 +149,24 @@ func (s subscribed) Subscribe(context.Context, string) (<-chan *message.Message,
 	return s.messages, nil
 }
 
-// close closes what build made and nobody runs yet.
+// close closes what build made and nobody runs any more: the subscriber first, then what it hands to.
 func (p *parts) close() error {
 	var errs []error
 	if p.subscriber != nil {
 		errs = append(errs, p.subscriber.Close())
 	}
-	if p.publisher != nil {
-		errs = append(errs, p.publisher.Close())
+	return errors.Join(append(errs, p.closePublishers(), p.closeMiddleware())...)
+}
+
+// closePublishers fails what they have not confirmed yet. It may be called twice.
+func (p *parts) closePublishers() error {
+	var errs []error
+	for _, publisher := range []message.Publisher{p.publisher, p.poison} {
+		if publisher != nil {
+			errs = append(errs, publisher.Close())
+		}
 	}
-	return errors.Join(append(errs, p.closeMiddleware())...)
+	return errors.Join(errs...)
 }
 
 // closeMiddleware ends what the middleware has opened, the last first.

@@ -11,35 +11,62 @@ import (
 	"github.com/mqferry/mqferry/middleware"
 )
 
-// middlewareKey is the key of a route under which its own middleware is listed.
-const middlewareKey = "middleware"
-
 // link is a middleware of one route, with its options decoded.
 type link struct {
 	name string
 	make middleware.Maker
 }
 
-// chain is the only place where the order of a route's middleware is decided. Outermost first; the relay, which publishes, is innermost.
-func chain(p routePlan, s middleware.Settings) ([]message.HandlerMiddleware, error) {
-	links := []message.HandlerMiddleware{
-		middleware.Stack,
-		middleware.AckForward(s),
-		middleware.Recoverer(s),
+// chain is the only place where the order of a route's middleware is decided. Outermost first; the relay, which publishes, is innermost. Where a message waits for
+// its turn, the throttle holds it back. What is off is not there.
+func chain(p routePlan, q middleware.PoisonQueue, s middleware.Settings) ([]message.HandlerMiddleware, error) {
+	links := []message.HandlerMiddleware{middleware.Stack, middleware.AckForward(s), middleware.Recoverer(s)}
+	if p.poison != nil {
+		links = append(links, middleware.Poison(q, s))
+	}
+	links = append(links, middleware.Retry(p.policies.Retry, s))
+	own, err := ownLinks(p, s)
+	if err != nil {
+		return nil, err
+	}
+	links = append(links, own...)
+	if p.policies.MaxMessageBytes > 0 {
+		links = append(links, middleware.SizeLimit(p.policies.MaxMessageBytes, s))
+	}
+	if p.throttle != nil {
+		middleware.Throttle(*p.throttle, s)
+	}
+	return links, nil
+}
+
+// ownLinks are the route's own middleware, and what stands around it.
+func ownLinks(p routePlan, s middleware.Settings) ([]message.HandlerMiddleware, error) {
+	if len(p.custom) == 0 {
+		return nil, nil
+	}
+	var before, after []message.HandlerMiddleware
+	if p.policies.Concurrency > 0 {
+		take, free := middleware.Slots()
+		before, after = append(before, take), append(after, free)
+	}
+	before = append(before, middleware.Recoverer(s))
+	if p.policies.Timeout > 0 {
+		begin, end := middleware.Timeout(p.policies.Timeout)
+		before, after = append(before, begin), append(after, end)
 	}
 	for _, l := range p.custom {
 		made, err := l.make(s)
 		if err != nil {
 			return nil, fmt.Errorf("middleware %q: %w", l.name, err)
 		}
-		links = append(links, made)
+		before = append(before, made)
 	}
-	return links, nil
+	slices.Reverse(after)
+	return append(before, after...), nil
 }
 
 // customLinks decodes the middleware that a route lists.
-func customLinks(options config.Raw, known map[string]middleware.Middleware) ([]link, error) {
-	list, _ := options.Child(middlewareKey)
+func customLinks(list config.Raw, known map[string]middleware.Middleware) ([]link, error) {
 	items, err := list.Items()
 	if err != nil {
 		return nil, err

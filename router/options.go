@@ -104,7 +104,7 @@ func Parse(name string, text []byte, opts ...Option) (*config.Config, error) {
 func (o *options) checks() []config.Option {
 	return []config.Option{
 		config.WithBrokers(slices.Collect(maps.Keys(o.brokers))...),
-		config.WithRouteKeys(middlewareKey),
+		config.WithRouteKeys(routeKeys()...),
 		config.WithCheck(func(cfg *config.Config) error {
 			_, err := newPlan(cfg, o)
 			return err

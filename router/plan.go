@@ -4,6 +4,7 @@ import (
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/record"
+	"github.com/mqferry/mqferry/middleware"
 )
 
 // plan is a configuration of which everything is decoded and checked. Making it does no I/O.
@@ -18,7 +19,10 @@ type routePlan struct {
 	source      handlers.Options
 	destination handlers.Options
 	template    *record.Template // Of the destination's topic; nil when it is literal.
+	policies    routeOptions
 	custom      []link
+	throttle    *middleware.ThrottleConfig // Nil means no limit.
+	poison      *poisonPlan                // Nil means that nothing is parked.
 }
 
 // newPlan decodes all that others than package config have defined, and reports all mistakes at once.
@@ -37,9 +41,7 @@ func newPlan(cfg *config.Config, o *options) (*plan, error) {
 	}
 	for _, r := range cfg.Routes {
 		route, err := p.route(r)
-		var wrong error
-		route.custom, wrong = customLinks(r.Options, o.custom)
-		if err = config.Join(err, wrong); err != nil {
+		if err = config.Join(err, p.policies(&route, o.custom)); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 type route struct {
 	plan     routePlan
 	from, to *site
+	poison   *site // Nil where nothing is parked.
 	budget   *lane.Budget
 	bytes    int64 // What its window may hold, for brokers to size their buffers by.
 	logger   *slog.Logger
@@ -26,6 +27,7 @@ type route struct {
 	meter             *handlers.Meter
 	sourceHealth      *handlers.Health
 	destinationHealth *handlers.Health
+	poisonHealth      *handlers.Health
 
 	mu    sync.Mutex
 	phase Phase
@@ -36,16 +38,12 @@ type route struct {
 // before anything is consumed.
 func (r *route) run(ctx context.Context) error {
 	defer r.setPhase(Stopped, nil)
-	to, err := r.to.wait(ctx)
-	if err != nil {
-		return nil
-	}
-	from, err := r.from.wait(ctx)
+	c, err := r.connect(ctx)
 	if err != nil {
 		return nil
 	}
 	handlers.Again(ctx, lane.Backoff{Initial: time.Second, Max: 30 * time.Second}, func() bool {
-		failed := r.once(ctx, from, to)
+		failed := r.once(ctx, c)
 		if ctx.Err() != nil {
 			err = failed
 			return true
@@ -58,12 +56,26 @@ func (r *route) run(ctx context.Context) error {
 	return err
 }
 
+// connect waits for the connections, the destination's first. It fails when ctx ends.
+func (r *route) connect(ctx context.Context) (c conns, err error) {
+	if c.to, err = r.to.wait(ctx); err != nil {
+		return c, err
+	}
+	if r.poison != nil {
+		if c.poison, err = r.poison.wait(ctx); err != nil {
+			return c, err
+		}
+	}
+	c.from, err = r.from.wait(ctx)
+	return c, err
+}
+
 // grace is what a stop may take beyond shutdown_timeout: for handlers whose lanes were given up.
 const grace = 5 * time.Second
 
 // once runs the route until it ends by itself, or ctx does and it is stopped.
-func (r *route) once(ctx context.Context, from, to handlers.Conn) error {
-	p, err := r.build(from, to)
+func (r *route) once(ctx context.Context, c conns) error {
+	p, err := r.build(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -103,7 +115,7 @@ func (p *parts) stop(w *message.Router, stopIntake context.CancelFunc, timeout t
 			l.Abort()
 		}
 		// Ends the publishes that still wait for a confirm.
-		_ = p.publisher.Close()
+		_ = p.closePublishers()
 	})
 	stopIntake()
 	closed := make(chan error, 1)
@@ -114,7 +126,7 @@ func (p *parts) stop(w *message.Router, stopIntake context.CancelFunc, timeout t
 	case <-time.After(timeout + grace):
 		err = errors.New("a middleware does not return: it is left behind")
 	}
-	err = errors.Join(err, p.publisher.Close(), p.closeMiddleware())
+	err = errors.Join(err, p.closePublishers(), p.closeMiddleware())
 	if !deadline.Stop() {
 		late := fmt.Errorf("not everything in flight was settled within shutdown_timeout (%v): the source will deliver it again", timeout)
 		return errors.Join(late, err)

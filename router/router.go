@@ -64,7 +64,7 @@ func (r *Router) announceStop() {
 
 func newRoute(p routePlan, shutdown time.Duration, sites map[string]*site, logger *slog.Logger) *route {
 	logger = logger.With("route", p.Name)
-	return &route{
+	made := &route{
 		plan: p, from: sites[p.From.DataCenter], to: sites[p.To.DataCenter],
 		logger: logger, shutdown: shutdown,
 		meter:             &handlers.Meter{},
@@ -72,6 +72,11 @@ func newRoute(p routePlan, shutdown time.Duration, sites map[string]*site, logge
 		destinationHealth: handlers.NewHealth(logger.With("end", "destination", "datacenter", p.To.DataCenter, "topic", p.To.Topic)),
 		phase:             Waiting,
 	}
+	if p.poison != nil {
+		made.poison = sites[p.poison.dataCenter]
+		made.poisonHealth = handlers.NewHealth(logger.With("end", "poison", "datacenter", p.poison.dataCenter, "topic", p.poison.topic))
+	}
+	return made
 }
 
 // Run keeps all routes running until ctx ends, then stops them cleanly, which takes at most the configuration's shutdown_timeout and a few seconds. A

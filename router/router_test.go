@@ -197,7 +197,7 @@ func TestAStopThatCannotSettleEverythingEndsInTimeAndSaysSo(t *testing.T) {
 }
 
 func TestAMessageThatIsRefusedHoldsItsRouteAndIsNamed(t *testing.T) {
-	w := newWorld(t, twoRoutes)
+	w := newWorld(t, twoRoutes+"defaults: {on_refused: hold, retry: {max_attempts: 1}}")
 	w.store.Site("b").OnPublish(func(_ string, r *record.Record, _ int) memory.Verdict {
 		if string(r.Value) == "50" {
 			return memory.Refuse(handlers.Permanent(errors.New("too ugly")))

@@ -61,7 +61,7 @@ func (d describer) file(o *options) *jsonschema.Schema {
 	s.Properties.Set("routes", &jsonschema.Schema{Description: "The routes.", Type: "array", Items: route})
 	defaults := d.of(shape.Defaults)
 	for _, s := range []*jsonschema.Schema{route, defaults} {
-		s.Properties.Set(middlewareKey, d.middleware(o.custom))
+		d.policies(s, o)
 	}
 	defaults.Description = "What all routes share that do not say otherwise."
 	s.Properties.Set("defaults", defaults)
@@ -101,6 +101,22 @@ func (d describer) end(fixed any, brokers map[string]handlers.Broker, side func(
 	return long
 }
 
+// policies adds the keys of a route that this package decodes.
+func (d describer) policies(route *jsonschema.Schema, o *options) {
+	s := d.of(defaultRouteOptions())
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		route.Properties.Set(p.Key, p.Value)
+	}
+	poison := d.end(poisonText{}, o.brokers, destination)
+	for _, long := range poison.AnyOf {
+		long.Required = nil
+	}
+	poison.AnyOf[len(poison.AnyOf)-1] = &jsonschema.Schema{Const: "off"} // Instead of the short form.
+	route.Properties.Set("poison", described(s, "poison", poison))
+	route.Properties.Set("throttle", described(s, "throttle", d.of(middleware.DefaultThrottle())))
+	route.Properties.Set("middleware", described(s, "middleware", d.middleware(o.custom)))
+}
+
 // middleware is the list of the user's own: names, or names with options.
 func (d describer) middleware(known map[string]middleware.Middleware) *jsonschema.Schema {
 	item := &jsonschema.Schema{}
@@ -111,10 +127,7 @@ func (d describer) middleware(known map[string]middleware.Middleware) *jsonschem
 			Type: "object", Properties: options, AdditionalProperties: jsonschema.FalseSchema, Required: []string{name},
 		})
 	}
-	return &jsonschema.Schema{
-		Description: "The route's own middleware, outermost first: names, or {name: {options}}.",
-		Type:        "array", Items: item,
-	}
+	return &jsonschema.Schema{Type: "array", Items: item}
 }
 
 // described gives s the description that stood in its place.
@@ -164,10 +177,10 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[config.Raw]():
 		return &jsonschema.Schema{}
-	case reflect.TypeFor[config.Duration]():
+	case reflect.TypeFor[config.Duration](), reflect.TypeFor[middleware.TimeoutConfig]():
 		text.Pattern, text.Examples = `^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$|`+variable, []any{"500ms", "20s", "1h30m"}
 		return text
-	case reflect.TypeFor[config.Size]():
+	case reflect.TypeFor[config.Size](), reflect.TypeFor[middleware.SizeLimitConfig]():
 		text.Examples = []any{"64MiB", "200kB"}
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{text, {Type: "integer"}}}
 	case reflect.TypeFor[config.Start]():

@@ -138,7 +138,7 @@ func TestSchemaHasMiddlewareOfOnesOwn(t *testing.T) {
 // TestSchemaCommentsAreThoseOfTheSource also writes them, with MQFERRY_UPDATE=1.
 func TestSchemaCommentsAreThoseOfTheSource(t *testing.T) {
 	t.Chdir("..")
-	docs := sourceComments(t, "config", "handlers", "middleware")
+	docs := sourceComments(t, "config", "handlers", "middleware", "router")
 	used := map[string]string{}
 	for _, key := range router.CommentKeys() {
 		if comment := docs[key]; comment != "" {

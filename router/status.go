@@ -32,9 +32,11 @@ const (
 type Status struct {
 	Route       string
 	From, To    string // datacenter/topic
+	PoisonQueue string // The same; empty where nothing is parked.
 	Phase       Phase
 	Source      End
 	Destination End
+	Poison      End // Zero where nothing is parked; never used counts as up.
 	Meter       *handlers.Meter
 	Lanes       map[string]lane.State
 }
@@ -126,6 +128,9 @@ func (r *route) status() Status {
 		To:    r.plan.To.String(),
 		Phase: phase, Meter: r.meter,
 		Source: endOf(r.sourceHealth, r.from), Destination: endOf(r.destinationHealth, r.to),
+	}
+	if r.poison != nil {
+		s.Poison, s.PoisonQueue = endOf(r.poisonHealth, r.poison), r.plan.poison.String()
 	}
 	if lanes != nil {
 		s.Lanes = lanes()

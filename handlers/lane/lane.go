@@ -50,6 +50,7 @@ type Lane struct {
 	cut     uint64 // One past the highest ticket that ever returned from Enter, or was parked, or is being parked.
 	stopped bool
 	closed  bool
+	ending  chan struct{} // Closed when it is stopped or closed.
 }
 
 // noFence is the fence of a lane without refused tickets.
@@ -58,7 +59,7 @@ const noFence = ^uint64(0)
 // New makes an empty lane.
 func New(s Settings) *Lane {
 	s.Window = max(s.Window, 1)
-	return &Lane{settings: s, signal: make(chan struct{}, 1), fence: noFence, slots: slots{free: s.Concurrency}}
+	return &Lane{settings: s, signal: make(chan struct{}, 1), fence: noFence, slots: slots{free: s.Concurrency}, ending: make(chan struct{})}
 }
 
 // Signal receives a value after the settled prefix moved, the window may have room again, or the lane was stopped or closed.
@@ -121,6 +122,7 @@ func (l *Lane) Committed(n uint64) {
 func (l *Lane) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.end()
 	l.stopped = true
 	l.wakeAll()
 	l.notify()
@@ -141,6 +143,7 @@ func (l *Lane) Close() {
 	if l.closed {
 		return
 	}
+	l.end()
 	l.closed = true
 	if l.timer != nil {
 		l.timer.Stop()
@@ -155,6 +158,15 @@ func (l *Lane) Close() {
 	l.settings.Budget.release(freed)
 	l.wakeAll()
 	l.notify()
+}
+
+// Ending is closed when the lane is stopped or closed: whoever waits for something else then asks the ticket whether it is Cancelled.
+func (l *Lane) Ending() <-chan struct{} { return l.ending }
+
+func (l *Lane) end() {
+	if !l.stopped && !l.closed {
+		close(l.ending)
+	}
 }
 
 // State is what a lane is doing, for people and metrics.
