@@ -133,6 +133,8 @@ type Conn interface {
 	// InspectSource and InspectDestination return "" when the broker is not an Inspector.
 	InspectSource(context.Context, Source, Options) (string, error)
 	InspectDestination(context.Context, Destination, Options) (string, error)
+	// Browse fails when the broker is not a Browser.
+	Browse(context.Context, Destination, Options) (Browsing, error)
 	// Unwrap gives the broker's own Connection, to look for its abilities.
 	Unwrap() any
 	Close() error

@@ -61,7 +61,7 @@ func (s *Site) Messages(topic string) []*record.Record {
 	}
 	var all []*record.Record
 	for _, l := range t.lanes {
-		all = append(all, l.records...)
+		all = append(all, l.kept()...)
 	}
 	return all
 }

@@ -21,6 +21,7 @@ type stored struct {
 	records  []*record.Record
 	count    int // Of those that arrived; more than there are records if they are not kept.
 	generate func(position int) *record.Record
+	removed  map[string]struct{} // Positions of those that a Browsing has taken out.
 }
 
 // seat is one lane as one group sees it.

@@ -1,5 +1,3 @@
-//go:build watermill_amqp
-
 package rabbitmq_test
 
 import (

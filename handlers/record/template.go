@@ -9,8 +9,8 @@ import (
 // RoutingKeyEntry is the header in which a RabbitMQ source declares the routing key of a message.
 const RoutingKeyEntry = "mqferry_routing_key"
 
-// Template is a text with placeholders that are filled for each message: {key}, {routing_key}, {topic} (of the source) and
-// {header.NAME} (the last header of that name). "{{" and "}}" stand for single braces. The zero Template is an empty text. It is immutable.
+// Template is a text with placeholders that are filled for each message: {key}, {topic} (of the source), {routing_key} (where there is none,
+// the topic of the source, as a RabbitMQ queue has its name for one) and {header.NAME} (the last header of that name). "{{" and "}}" stand for single braces. The zero Template is an empty text. It is immutable.
 type Template struct {
 	text  string
 	parts []part
@@ -115,7 +115,10 @@ func (p *part) value(r *Record) (string, bool) {
 	case "topic":
 		return r.Source.Topic, r.Source.Topic != ""
 	case "routing_key":
-		return lastHeader(r, RoutingKeyEntry)
+		if key, ok := lastHeader(r, RoutingKeyEntry); ok {
+			return key, true
+		}
+		return r.Source.Topic, r.Source.Topic != ""
 	case "header":
 		return lastHeader(r, p.header)
 	}

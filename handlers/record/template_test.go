@@ -41,6 +41,14 @@ func TestTemplateIsFilledFromTheRecord(t *testing.T) {
 	}
 }
 
+func TestTheRoutingKeyOfAMessageWithoutOneIsItsTopic(t *testing.T) {
+	parsed, err := record.ParseTemplate("{routing_key}")
+	require.NoError(t, err)
+	text, ok := parsed.Fill(&record.Record{Source: record.Source{Topic: "orders"}})
+	require.True(t, ok)
+	require.Equal(t, "orders", text)
+}
+
 func TestTemplateKnowsWhetherItIsLiteral(t *testing.T) {
 	for text, literal := range map[string]bool{"": true, "a": true, "{{a}}": true, "{key}": false, "a{key}": false} {
 		parsed, err := record.ParseTemplate(text)
