@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install.sh: what the tests with real brokers need, on Debian or Ubuntu: redis-server, a Java runtime, Maven, the jars of
-# Kafka, and the Go tools of the lint step. Run it again as often as you like: what is there is left alone.
+# install.sh: what the tests with real brokers need, on Debian or Ubuntu: redis-server, rabbitmq-server, a Java runtime,
+# Maven, the jars of Kafka, and the Go tools of the lint step. Run it again as often as you like: what is there is left alone.
 # Needs root or sudo only when a Debian package is missing.
 set -euo pipefail
 
@@ -8,6 +8,7 @@ kafka_version=4.1.0
 gofumpt_version=v0.12.0
 staticcheck_version=v0.8.2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+rabbitmq=/usr/lib/rabbitmq/bin/rabbitmq-server
 libs=${XDG_CACHE_HOME:-$HOME/.cache}/mqferry/kafka-$kafka_version
 
 say() { printf 'install: %s\n' "$*"; }
@@ -38,11 +39,12 @@ deny_service_starts() {
 install_packages() {
   local missing=()
   have redis-server || missing+=(redis-server)
+  [ -x "$rabbitmq" ] || missing+=(rabbitmq-server)
   have_java || missing+=(default-jre-headless)
   # Maven only fetches the jars: with the jars there it is not needed.
   [ -d "$libs" ] || have mvn || missing+=(maven)
   if [ ${#missing[@]} = 0 ]; then
-    say "redis-server and java are there"
+    say "redis-server, rabbitmq-server and java are there"
     return
   fi
   have apt-get || { say "no apt-get here: install ${missing[*]} by hand, then run this again"; exit 1; }
