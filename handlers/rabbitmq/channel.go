@@ -11,21 +11,29 @@ import (
 	"github.com/mqferry/mqferry/handlers"
 )
 
-// Room for what the client has to say, so that it does not have to wait for a goroutine to be scheduled.
 const (
-	confirmRoom = 1024
-	returnRoom  = 64
+	// returnRoom is how many returns the client may tell of before it has to wait.
+	returnRoom = 64
+	// sweepInterval is how often it is looked for confirms that overtook others.
+	sweepInterval = 500 * time.Millisecond
+	// starved is how long returns may be left lying: after 5 s the client drops them.
+	starved = 4 * time.Second
 )
 
-// errUnknownReturn breaks a connection on which one cannot tell what was returned: the next confirm could be of just that.
-var errUnknownReturn = errors.New("a message was returned that was not sent")
+// What breaks a connection since one cannot tell any more what was returned: the next confirm could be of just that.
+var (
+	errUnknownReturn = errors.New("a message was returned that was not sent")
+	errStarved       = errors.New("this process stood still, and may have missed returned messages")
+)
 
 // shipment is one message on its way.
 type shipment struct {
 	turn          *handlers.Turn
 	exchange, key string
 	publishing    amqp.Publishing
-	returned      bool // Its outcome is told; its confirm is still to come.
+	confirm       confirmation // Nil until it is written.
+	settled       bool         // Its confirm was seen.
+	returned      bool         // Its outcome is told; its confirm is still to come.
 }
 
 // at names where a shipment goes.
@@ -42,9 +50,11 @@ func placeOf(exchange, key string) string {
 // next one is opened: so the lanes know of the failure before anything can overtake.
 type channel struct {
 	publisher *publisher
-	wake      chan struct{}
+	wake      chan struct{} // For the writing goroutine.
+	written   chan struct{} // For the receiving one.
 
 	mu     sync.Mutex
+	idle   bool // The receiving goroutine waits for something to be written.
 	flight flight
 	ended  bool
 	open   *amqp.Channel // Nil while there is none.
@@ -54,7 +64,7 @@ type channel struct {
 }
 
 func newChannel(p *publisher) *channel {
-	return &channel{publisher: p, wake: make(chan struct{}, 1)}
+	return &channel{publisher: p, wake: make(chan struct{}, 1), written: make(chan struct{}, 1)}
 }
 
 // append takes a message, and reports false when the channel has ended. It never blocks.
@@ -98,18 +108,18 @@ func (c *channel) run(l *link) error {
 // serve publishes over ch until it is gone, and returns why it is.
 func (c *channel) serve(l *link, ch *amqp.Channel) error {
 	gone := ch.NotifyClose(make(chan *amqp.Error, 1))
-	confirms := ch.NotifyPublish(make(chan amqp.Confirmation, confirmRoom))
 	returns := ch.NotifyReturn(make(chan amqp.Return, returnRoom))
 	c.begin(ch)
 	received := make(chan struct{})
+	var said *amqp.Error
 	go func() {
 		defer close(received)
-		c.receive(l, confirms, returns)
+		in := receiver{channel: c, link: l, ch: ch, returns: returns, gone: gone}
+		said = in.run()
 	}()
 	c.write(l, ch, received)
 	<-received
 	ending := c.finish()
-	said := <-gone
 	switch {
 	case said != nil && said.Server:
 		return said
@@ -123,7 +133,6 @@ func (c *channel) begin(ch *amqp.Channel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open, c.moved, c.ending = ch, time.Now(), nil
-	c.flight.begin()
 }
 
 func (c *channel) finish() (ending error) {
@@ -136,18 +145,16 @@ func (c *channel) finish() (ending error) {
 // write publishes what is handed over, in its order, until the channel is gone.
 func (c *channel) write(l *link, ch *amqp.Channel, received <-chan struct{}) {
 	for {
-		if l.blocked.Load() == nil {
-			if s := c.next(); s != nil {
-				err := ch.Publish(s.exchange, s.key, true, false, s.publishing)
-				if err == nil {
-					continue
-				}
-				if !ch.IsClosed() { // It may have been counted or not, so the tags do not fit any more.
+		for s := c.next(l); s != nil; s = c.next(l) {
+			confirm, err := ch.PublishWithDeferredConfirm(s.exchange, s.key, true, false, s.publishing)
+			if err != nil {
+				if !ch.IsClosed() { // What is half written cannot be taken back.
 					l.end(fmt.Errorf("publish to %s: %w", s.at(), err))
 				}
 				<-received
 				return
 			}
+			c.wrote(s, confirm)
 		}
 		select {
 		case <-c.wake:
@@ -157,8 +164,11 @@ func (c *channel) write(l *link, ch *amqp.Channel, received <-chan struct{}) {
 	}
 }
 
-// next takes the message that is to be written now; nil when there is none, or when it has to wait for others.
-func (c *channel) next() *shipment {
+// next takes the message that is to be written now; nil when there is none, or when it has to wait.
+func (c *channel) next(l *link) *shipment {
+	if l.blocked.Load() != nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.flight.next()
@@ -171,78 +181,18 @@ func (c *channel) next() *shipment {
 	return c.flight.write()
 }
 
-// receive takes the client's word about what was written. A return comes before its confirm, on the same way: all returns that are there are taken before a
-// confirm is believed.
-func (c *channel) receive(l *link, confirms <-chan amqp.Confirmation, returns <-chan amqp.Return) {
-	lost := false // Confirms are not to be believed any more.
-	take := func(r *amqp.Return) {
-		if !lost && !c.returned(r) {
-			lost = true
-			l.end(errUnknownReturn)
-		}
-	}
-	for {
+// wrote notes where the confirm of s will be seen.
+func (c *channel) wrote(s *shipment, confirm confirmation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.confirm = confirm
+	if c.idle {
+		c.idle = false
 		select {
-		case r, ok := <-returns:
-			if !ok {
-				returns = nil
-				continue
-			}
-			take(&r)
-		case a, ok := <-confirms:
-			for more := true; more; {
-				select {
-				case r, is := <-returns:
-					if more = is; is {
-						take(&r)
-					}
-				default:
-					more = false
-				}
-			}
-			if !ok {
-				return
-			}
-			if !lost {
-				c.confirmed(a)
-			}
+		case c.written <- struct{}{}:
+		default:
 		}
 	}
-}
-
-// confirmed takes a confirm, of an ack or a nack.
-func (c *channel) confirmed(a amqp.Confirmation) {
-	c.mu.Lock()
-	s := c.flight.confirm(a.DeliveryTag)
-	c.moved = time.Now()
-	if c.search.alone && c.flight.open == 0 {
-		c.search.passed()
-		c.notify()
-	}
-	c.mu.Unlock()
-	switch {
-	case s == nil || s.returned:
-	case a.Ack:
-		c.publisher.sizes.confirmed(len(s.publishing.Body))
-		s.turn.Done(nil)
-	default:
-		s.turn.Done(handlers.Full(fmt.Errorf("publish to %s: rabbitmq did not take it: the queue is full, or it could not be stored", s.at())))
-	}
-}
-
-// returned takes a message that no queue took. It reports false when it is not known.
-func (c *channel) returned(r *amqp.Return) bool {
-	c.mu.Lock()
-	s, ended := c.flight.match(r), c.ended
-	c.mu.Unlock()
-	if s == nil {
-		return ended
-	}
-	if s.exchange == "" {
-		c.publisher.places.forget(s.key)
-	}
-	s.turn.Done(handlers.Unroutable(fmt.Errorf("publish to %s: returned by rabbitmq: %d %s", s.at(), r.ReplyCode, r.ReplyText)))
-	return true
 }
 
 // progressed starts the confirm deadline anew.

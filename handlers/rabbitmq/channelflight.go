@@ -7,19 +7,20 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// flight is what a channel holds, in the order in which it was handed over: first what was written, each with the delivery tag that follows its predecessor's,
-// then what is queued.
+// confirmation is what the client keeps of a message that was written: an [amqp.DeferredConfirmation].
+type confirmation interface {
+	Done() <-chan struct{}
+	Acked() bool
+}
+
+// flight is what a channel holds, in the order in which it was handed over: first what was written, then what is queued.
 type flight struct {
 	all     []*shipment // Nil where the outcome and the confirm are there.
 	head    int         // All before are nil, and forgotten.
 	written int         // How many from head on were written.
-	first   uint64      // The tag of the one at head.
 	open    int         // How many were written and are not confirmed.
-	unseen  uint64      // Nothing from this tag on was returned.
+	passed  int         // No return came of those behind so many of the written ones.
 }
-
-// begin starts the tags of a new AMQP channel. Nothing is written then.
-func (f *flight) begin() { f.first, f.unseen = 1, 1 }
 
 func (f *flight) push(s *shipment) {
 	if f.head > 0 && len(f.all) == cap(f.all) {
@@ -48,39 +49,78 @@ func (f *flight) write() *shipment {
 	return s
 }
 
-// confirm takes out the one with this tag; nil when there is none.
-func (f *flight) confirm(tag uint64) *shipment {
-	if tag < f.first || tag >= f.first+uint64(f.written) {
+// oldest gives the first one that is not confirmed; nil when there is none.
+func (f *flight) oldest() *shipment {
+	if f.written == 0 {
 		return nil
 	}
-	at := f.head + int(tag-f.first)
-	s := f.all[at]
-	if s == nil {
-		return nil
+	return f.all[f.head]
+}
+
+// look marks those whose confirms are there, up to the first that has none or of all, and returns how far it went. A channel that closes seems to nack everything
+// that is open: that counts for nothing.
+func (f *flight) look(ch interface{ IsClosed() bool }, all bool) int {
+	for i := range f.written {
+		s := f.all[f.head+i]
+		if s == nil {
+			continue
+		}
+		s.settled = s.settled || s.confirmed() && (s.confirm.Acked() || !ch.IsClosed())
+		if !s.settled && !all {
+			return i
+		}
 	}
-	f.all[at] = nil
-	f.open--
+	return f.written
+}
+
+// confirmed reports whether there was an ack or a nack.
+func (s *shipment) confirmed() bool {
+	if s.confirm == nil {
+		return false
+	}
+	select {
+	case <-s.confirm.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// land takes the marked ones out of the first n, and appends them to out.
+func (f *flight) land(n int, out []*shipment) []*shipment {
+	for i := range min(n, f.written) {
+		if s := f.all[f.head+i]; s != nil && s.settled {
+			f.all[f.head+i] = nil
+			f.open--
+			out = append(out, s)
+		}
+	}
+	f.trim()
+	return out
+}
+
+// trim forgets what is nil at the beginning.
+func (f *flight) trim() {
 	for f.written > 0 && f.all[f.head] == nil {
 		f.head++
 		f.written--
-		f.first++
+		f.passed = max(f.passed-1, 0)
 	}
 	if f.head == len(f.all) {
 		f.all, f.head = f.all[:0], 0
 	}
-	return s
 }
 
 // match finds the one that r returns, and marks it. Returns come in the order in which their messages were written, so what was passed over is
 // only looked at when there is nothing else.
 func (f *flight) match(r *amqp.Return) *shipment {
-	from := int(max(f.unseen, f.first) - f.first)
-	for _, part := range [2][2]int{{from, f.written}, {0, min(from, f.written)}} {
+	from := f.passed
+	for _, part := range [2][2]int{{from, f.written}, {0, from}} {
 		for i := part[0]; i < part[1]; i++ {
 			s := f.all[f.head+i]
 			if s != nil && !s.returned && same(s, r) {
 				s.returned = true
-				f.unseen = max(f.unseen, f.first+uint64(i)+1)
+				f.passed = max(from, i+1)
 				return s
 			}
 		}
@@ -96,8 +136,7 @@ func (f *flight) take() []*shipment {
 			lost = append(lost, s)
 		}
 	}
-	first := f.first + uint64(f.written)
-	*f = flight{first: first, unseen: first}
+	*f = flight{}
 	return lost
 }
 

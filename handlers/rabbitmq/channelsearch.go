@@ -33,6 +33,7 @@ func (s *sizes) doubt() {
 // When that did not find it, as many as were on the channel go alone, whatever their size.
 type search struct {
 	alone bool // What is written is alone, and nothing follows until it is confirmed.
+	held  bool // The next one waits until nothing is open.
 	vain  bool // The last close found nobody.
 	left  int  // So many go alone.
 }
@@ -40,19 +41,21 @@ type search struct {
 // holds reports whether a message with such a body has to wait now. When it does not, it is about to be written. c.mu is held.
 func (s *search) holds(c *channel, size int) bool {
 	doubtful := s.left > 0 || c.publisher.sizes.doubted.Load() && int64(size) > c.publisher.sizes.accepted.Load()
-	if (doubtful || s.alone) && c.flight.open > 0 {
+	if s.held = (doubtful || s.alone) && c.flight.open > 0; s.held {
 		return true
 	}
 	s.alone = doubtful
 	return false
 }
 
-// passed notes that what was alone was confirmed.
-func (s *search) passed() {
-	s.alone = false
-	if s.left > 0 {
+// landed notes that nothing is open any more, and reports whether something waits for that.
+func (s *search) landed() bool {
+	if s.alone && s.left > 0 {
 		s.left--
 	}
+	held := s.held
+	s.alone, s.held = false, false
+	return held
 }
 
 // judge looks for the message at fault after RabbitMQ closed the channel. It reports false when there were several: then they are to fail together.
@@ -68,7 +71,8 @@ func (c *channel) judge(cause error) bool {
 		c.mu.Unlock()
 		return false
 	}
-	c.flight.confirm(c.flight.first)
+	guilty.settled = true
+	c.flight.land(c.flight.written, nil)
 	c.search = search{}
 	c.mu.Unlock()
 	c.publisher.sizes.doubted.Store(true)
@@ -100,8 +104,8 @@ func (c *channel) recallBehind(guilty *shipment) {
 
 // only gives the one message that was written and has no outcome, if there is exactly one.
 func (f *flight) only() *shipment {
-	if f.open != 1 || f.all[f.head].returned {
-		return nil
+	if s := f.oldest(); f.open == 1 && !s.returned {
+		return s
 	}
-	return f.all[f.head]
+	return nil
 }

@@ -1,0 +1,4 @@
+package rabbitmq
+
+// For the tests of what a frame holds.
+var HeaderSize = headerSize
