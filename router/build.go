@@ -31,6 +31,7 @@ type parts struct {
 	subscriber message.Subscriber
 	links      []message.HandlerMiddleware
 	relay      *handlers.Relay
+	gates      []func(*message.Message) error
 	ends       []func() error // Of the middleware, in the order of their registration.
 }
 
@@ -48,18 +49,12 @@ func (r *route) build(ctx context.Context, c conns) (_ *parts, err error) {
 		return nil, fmt.Errorf("route %q: publisher of %s: %w", r.plan.Name, r.plan.To.DataCenter, err)
 	}
 	r.destinationHealth.Up()
-	queue, err := r.poisonQueue(ctx, p, c.poison)
+	parking, err := r.parking(ctx, p, c.poison)
 	if err != nil {
 		r.poisonHealth.Down(err)
 		return nil, fmt.Errorf("route %q: poison queue: %w", r.plan.Name, err)
 	}
-	var gates []func(*message.Message) error
-	p.links, err = chain(r.plan, queue, middleware.Settings{
-		Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth, Meter: r.meter,
-		OnClose: func(end func() error) { p.ends = append(p.ends, end) },
-		AtTurn:  func(gate func(*message.Message) error) { gates = append(gates, gate) },
-	})
-	if err != nil {
+	if p.links, err = chain(r.plan, parking, r.settings(p)); err != nil {
 		r.destinationHealth.Down(err)
 		return nil, fmt.Errorf("route %q: %w", r.plan.Name, err)
 	}
@@ -68,43 +63,57 @@ func (r *route) build(ctx context.Context, c conns) (_ *parts, err error) {
 		return nil, fmt.Errorf("route %q: subscriber of %s: %w", r.plan.Name, r.plan.From.DataCenter, err)
 	}
 	_, lanes := p.subscriber.(laned)
-	p.relay = handlers.NewRelay(destination, p.publisher, lanes, gates...)
+	p.relay = handlers.NewRelay(destination, p.publisher, lanes, p.gates...)
 	return p, nil
+}
+
+// settings are what the links of the chain get, who register in p what is theirs.
+func (r *route) settings(p *parts) middleware.Settings {
+	return middleware.Settings{
+		Route: r.plan.Name, Logger: r.logger, Health: r.destinationHealth, Meter: r.meter,
+		OnClose: func(end func() error) { p.ends = append(p.ends, end) },
+		AtTurn:  func(gate func(*message.Message) error) { p.gates = append(p.gates, gate) },
+	}
 }
 
 // inspectTimeout bounds the look at a poison queue before anything is consumed.
 const inspectTimeout = 15 * time.Second
 
-// poisonQueue makes the publisher of the poison queue, once it is clear that messages can be parked there.
-func (r *route) poisonQueue(ctx context.Context, p *parts, conn handlers.Conn) (middleware.PoisonQueue, error) {
+// parking makes the link that parks, once it is clear that messages can be parked. It is nil where they are not.
+func (r *route) parking(ctx context.Context, p *parts, conn handlers.Conn) (message.HandlerMiddleware, error) {
 	to := r.plan.poison
 	if to == nil {
-		return middleware.PoisonQueue{}, nil
+		return nil, nil
 	}
-	destination := handlers.Destination{
-		Route: r.plan.Name, DataCenter: to.dataCenter, Topic: to.topic,
-		Logger: r.logger, Meter: &handlers.Meter{}, Health: r.poisonHealth,
-	}
+	destination := r.poisonQueue()
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	if _, err := conn.InspectDestination(ctx, destination, to.options); err != nil {
-		return middleware.PoisonQueue{}, err
+		return nil, err
 	}
 	var err error
 	if p.poison, err = conn.Publisher(destination, to.options); err != nil {
-		return middleware.PoisonQueue{}, err
+		return nil, err
 	}
 	r.poisonHealth.Up()
-	return middleware.PoisonQueue{
+	return middleware.Poison(middleware.PoisonQueue{
 		Park:  handlers.NewRelay(destination, p.poison, false).Handle,
 		Place: to.String(), Holds: r.plan.policies.holds(),
-	}, nil
+	}, r.settings(p)), nil
+}
+
+// poisonQueue describes the poison queue to its broker.
+func (r *route) poisonQueue() handlers.Destination {
+	return handlers.Destination{
+		Route: r.plan.Name, DataCenter: r.plan.poison.dataCenter, Topic: r.plan.poison.topic,
+		Logger: r.logger, Meter: &handlers.Meter{}, Health: r.poisonHealth,
+	}
 }
 
 // String names the poison queue as the short form does.
 func (p *poisonPlan) String() string { return p.dataCenter + "/" + p.topic }
 
-// ends describes both ends to their brokers.
+// ends describes both ends to their brokers. From may be nil when it is not to be read.
 func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination) {
 	p := r.plan
 	source := handlers.Source{
@@ -115,6 +124,9 @@ func (r *route) ends(from handlers.Conn) (handlers.Source, handlers.Destination)
 	destination := handlers.Destination{
 		Route: p.Name, DataCenter: p.To.DataCenter, Topic: p.To.Topic, Template: p.template, GiveUp: p.policies.giveUp(),
 		Logger: r.logger, Meter: r.meter, Health: r.destinationHealth,
+	}
+	if from == nil {
+		return source, destination
 	}
 	if partitioned, ok := from.Unwrap().(handlers.Partitioned); ok {
 		destination.SourcePartitions = func(ctx context.Context) (int, error) { return partitioned.Partitions(ctx, p.From.Topic) }

@@ -18,11 +18,11 @@ type link struct {
 }
 
 // chain is the only place where the order of a route's middleware is decided. Outermost first; the relay, which publishes, is innermost. Where a message waits for
-// its turn, the throttle holds it back. What is off is not there.
-func chain(p routePlan, q middleware.PoisonQueue, s middleware.Settings) ([]message.HandlerMiddleware, error) {
+// its turn, the throttle holds it back. What is off is not there. GiveUp is what takes a message that is given up; nil leaves it to its lane.
+func chain(p routePlan, giveUp message.HandlerMiddleware, s middleware.Settings) ([]message.HandlerMiddleware, error) {
 	links := []message.HandlerMiddleware{middleware.Stack, middleware.AckForward(s), middleware.Recoverer(s)}
-	if p.poison != nil {
-		links = append(links, middleware.Poison(q, s))
+	if giveUp != nil {
+		links = append(links, giveUp)
 	}
 	links = append(links, middleware.Retry(p.policies.Retry, s))
 	own, err := ownLinks(p, s)
