@@ -69,8 +69,13 @@ func (i *inbox) takeBack(ctx context.Context, client *redis.Client) error {
 		for _, p := range page {
 			args = append(args, p.ID)
 		}
-		if err := client.Do(ctx, append(args, "IDLE", i.claimIdle.Milliseconds(), "JUSTID")...).Err(); err != nil {
+		claimed, err := client.Do(ctx, append(args, "IDLE", i.claimIdle.Milliseconds(), "JUSTID")...).Slice()
+		if err != nil {
 			return fmt.Errorf("claim entries of stream %s/%s: %w", i.source.DataCenter, i.source.Topic, err)
+		}
+		// The server forgets a deleted entry when it is claimed.
+		if n := len(page) - len(claimed); n > 0 {
+			i.lost(n)
 		}
 		last, ok := parseID(page[len(page)-1].ID)
 		if !ok || len(page) < ackChunk {
@@ -78,6 +83,13 @@ func (i *inbox) takeBack(ctx context.Context, client *redis.Client) error {
 		}
 		from = last.after().String()
 	}
+}
+
+// lost counts entries that were deleted while they were pending.
+func (i *inbox) lost(n int) {
+	i.source.Meter.Dropped.Add(int64(n))
+	i.source.Logger.Warn("entries were deleted from the stream before they could be carried: a stream that is trimmed needs a higher limit",
+		"stream", i.source.Topic, "group", i.source.Group, "entries", n)
 }
 
 // Unmarshal keeps the record of an entry for hand, and gives the stock subscriber something to carry around.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ func newStockLogger(l *slog.Logger) stockLogger {
 }
 
 func (l stockLogger) Error(msg string, err error, fields watermill.LogFields) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
 		return // It is being closed.
 	}
 	l.mu.Lock()

@@ -19,7 +19,7 @@ import (
 const (
 	// stockResend is the pause before the stock subscriber emits a nacked message again; by default it takes none.
 	stockResend = time.Second
-	// stockClaim is how often it looks for entries that others have abandoned.
+	// stockClaim is how often, at least, it looks for entries that others have abandoned.
 	stockClaim = 5 * time.Second
 	// stockDrain is how long the message in flight may take to be settled when the intake stops, and its ack after that.
 	stockDrain = 5 * time.Second
@@ -123,12 +123,15 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 	client := redis.NewClient(s.connection.options(stockSockets))
 	defer client.Close()
 	client.AddHook(i)
-	// Its Close closes the client, which ends the reads that look at no context.
-	sub, err := stock.NewSubscriber(s.settings(client, i, again), s.log)
+	sub, err := stock.NewSubscriber(s.settings(life, client, i, again), s.log)
 	if err != nil {
 		return err
 	}
-	defer sub.Close()
+	// Its Close closes the client, which ends the reads that look at no context: they must know by then that they are to end.
+	defer func() {
+		cancel()
+		_ = sub.Close()
+	}()
 	if err := i.takeBack(life, client); err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 }
 
 // settings are the safe ones. The stock subscriber cannot begin a new group behind the newest entry once more: what came in between would be lost.
-func (s *stockSubscriber) settings(client *redis.Client, i *inbox, again bool) stock.SubscriberConfig {
+func (s *stockSubscriber) settings(life context.Context, client *redis.Client, i *inbox, again bool) stock.SubscriberConfig {
 	oldest := "0"
 	switch start := s.source.Start; {
 	case start.Latest && !again:
@@ -169,9 +172,9 @@ func (s *stockSubscriber) settings(client *redis.Client, i *inbox, again bool) s
 	return stock.SubscriberConfig{
 		Client: client, Unmarshaller: i, Consumer: i.consumer, ConsumerGroup: s.source.Group, OldestId: oldest,
 		NackResendSleep: s.connection.resend, BlockTime: blockTime, DisableIndefiniteInitialBlock: true,
-		ClaimInterval: stockClaim, MaxIdleTime: time.Duration(s.options.ClaimIdle),
+		ClaimInterval: min(stockClaim, i.claimIdle/2), MaxIdleTime: i.claimIdle,
 		ShouldClaimPendingMessage: func(p redis.XPendingExt) bool { return !i.has(p.ID) },
-		ShouldStopOnReadErrors:    i.isNoGroup,
+		ShouldStopOnReadErrors:    func(err error) bool { return life.Err() != nil || i.isNoGroup(err) },
 	}
 }
 
@@ -180,7 +183,7 @@ func (s *stockSubscriber) hand(intake, life context.Context, out chan<- *message
 	r := i.last
 	if r == nil {
 		msg.Ack() // The entry was deleted while it was pending.
-		s.source.Meter.Dropped.Add(1)
+		i.lost(1)
 		return true
 	}
 	ctx, cancel := context.WithCancel(life)

@@ -31,7 +31,9 @@ func open(t testing.TB, address, instance string, changes ...func(*redisstream.C
 	broker := handlers.NewBroker(
 		func() (redisstream.Config, redisstream.SourceConfig, redisstream.DestinationConfig) {
 			c, s, d := redisstream.DefaultConfig()
-			c.Address = []string{address}
+			if address != "" {
+				c.Address = []string{address}
+			}
 			for _, change := range changes {
 				change(&c)
 			}
@@ -126,7 +128,12 @@ func (w *world) publisher() message.Publisher {
 // relay runs a route from the source to the destination until stop is called, which stops it cleanly.
 func (w *world) relay() (stop func()) {
 	w.Helper()
-	s, p := w.subscriber("relay"), w.publisher()
+	return w.relayTo(w.publisher())
+}
+
+func (w *world) relayTo(p message.Publisher) (stop func()) {
+	w.Helper()
+	s := w.subscriber("relay")
 	messages := w.subscribe(s)
 	_, lanes := s.(interface{ Abort() })
 	relay := handlers.NewRelay(w.destination, p, lanes)
