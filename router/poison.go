@@ -59,6 +59,9 @@ func OpenPoisonQueue(ctx context.Context, cfg *config.Config, name string, opts 
 // Place names the queue: datacenter/topic.
 func (q *PoisonQueue) Place() string { return q.route.plan.poison.String() }
 
+// Destination names where Replay delivers.
+func (q *PoisonQueue) Destination() string { return q.route.plan.To.String() }
+
 // Close closes the connections.
 func (q *PoisonQueue) Close() error {
 	var errs []error

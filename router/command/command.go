@@ -51,6 +51,7 @@ func commands() []command {
 	return []command{
 		{"run", "carry messages, as a configuration says, until stopped", runHelp, program.carry},
 		{"validate", "check a configuration, and start nothing", validateHelp, program.validate},
+		{"poison", "list, show, replay or discard what could not be delivered", poisonHelp, program.poison},
 		{"demo", "see it work on this machine, with nothing installed", demoHelp, program.demo},
 		{"version", "say which mqferry this is", versionHelp, program.version},
 	}

@@ -91,7 +91,7 @@ func TestWhatIsAskedIsAnswered(t *testing.T) {
 		{"a flag for help gives it too", "--help", 0, "Commands:", ""},
 		{"help about a command", "help validate", 0, "Usage: mqferry validate", ""},
 		{"help from a command's flag", "run -h", 0, "Usage: mqferry run", ""},
-		{"help about nothing there is", "help sail", 2, "", `mqferry has no command "sail"; there are run, validate, demo, version and help`},
+		{"help about nothing there is", "help sail", 2, "", `mqferry has no command "sail"; there are run, validate, poison, demo, version and help`},
 		{"a command that is not there", "sail", 2, "", `has no command "sail"`},
 		{"the version", "version", 0, "mqferry ", ""},
 		{"the version as a flag", "--version", 0, ", go1.", ""},

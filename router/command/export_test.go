@@ -17,3 +17,8 @@ func RunWith(ctx context.Context, out, err io.Writer, args []string, opts ...rou
 func Report(ctx context.Context, status func() []router.Status, logger *slog.Logger) {
 	newReporter(status, logger).run(ctx)
 }
+
+// RunOnTerminal is RunWith with outputs that are taken for a terminal.
+func RunOnTerminal(ctx context.Context, out, err io.Writer, args []string, opts ...router.Option) int {
+	return program{out: out, err: err, outTerminal: true, errTerminal: true, opts: opts}.run(ctx, args)
+}

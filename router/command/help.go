@@ -73,6 +73,37 @@ Examples:
   mqferry validate --schema > mqferry.schema.json
 `
 
+const poisonHelp = `Usage: mqferry poison list|show|replay|discard ROUTE -c FILE [-c FILE ...] [options]
+
+Works on the poison queue of a route: where the messages are that could not be delivered,
+with the reason. It goes directly to the brokers, whether the route runs or not, and touches
+only what this route has parked.
+
+  list      one line for each message; nothing is consumed
+  show      everything about each message: headers and payload as JSON, text or hex
+  replay    send messages through the route again, in the order of the queue; those that the
+            destination has confirmed leave the queue, those that fail again stay. Interrupted,
+            it loses nothing, and can be called again.
+  discard   take messages out for good; needs --match, --limit or --all
+
+Options:
+  -c FILE        the configuration, as for "mqferry run"
+  --match EXPR   only messages for which a CEL expression is true; it knows id, key, payload,
+                 headers, size, class, reason, attempts, first and last
+  --limit N      only the first N of them
+  --all          with discard: yes, all of them
+  --dry-run      with replay and discard: only say how many it would be
+  --json         write JSON, a line for each message
+
+It ends with code 1 when a message failed again or a broker could not be reached.
+
+Examples:
+  mqferry poison list orders -c mqferry.yml
+  mqferry poison show orders -c mqferry.yml --limit 1
+  mqferry poison replay orders -c mqferry.yml --match 'reason.contains("too large")'
+  mqferry poison discard orders -c mqferry.yml --match 'headers["country"] == "xx" && attempts > 3'
+`
+
 const demoHelp = `Usage: mqferry demo [options]
 
 Starts two data centers in this process, on real ports: Kafka in "shanghai", and Redis in
