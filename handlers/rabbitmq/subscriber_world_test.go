@@ -18,6 +18,7 @@ import (
 	"github.com/mqferry/mqferry/handlers/lane"
 	"github.com/mqferry/mqferry/handlers/memory"
 	"github.com/mqferry/mqferry/handlers/rabbitmq"
+	"github.com/mqferry/mqferry/handlers/record"
 )
 
 // well is a route from a RabbitMQ, with a queue of its own there, to memory, and what a test wants to change of it.
@@ -271,4 +272,23 @@ func (w *well) silent(messages <-chan *message.Message) {
 		require.FailNow(w, "a message came that should not", "%s", msg.Payload)
 	case <-time.After(200 * time.Millisecond):
 	}
+}
+
+// last waits until the last of n messages has arrived, and is acked.
+func (w *well) last(n int) {
+	w.Helper()
+	w.eventually(func() bool {
+		all := w.destination.Messages(wellTopic)
+		return w.committed() >= n && string(trimmed(all[len(all)-1].Value)) == strconv.Itoa(n-1)
+	}, "not everything arrived")
+}
+
+// hold keeps the destination from confirming anything until release is called.
+func (w *well) hold() (release func()) {
+	gate := make(chan struct{})
+	w.destination.OnPublish(func(string, *record.Record, int) memory.Verdict { return memory.Delay(gate) })
+	return sync.OnceFunc(func() {
+		w.destination.OnPublish(nil)
+		close(gate)
+	})
 }
