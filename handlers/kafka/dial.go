@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,14 +44,17 @@ func (c Config) encrypt(ctx context.Context, plain net.Conn, address string) (ne
 	}
 	conn := tls.Client(plain, settings)
 	err = conn.HandshakeContext(ctx)
-	if errors.Is(err, io.EOF) {
-		return nil, errNoTLS
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return nil, fmt.Errorf("%w: the broker closed the connection", errNoTLS)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: %w", errNoTLS, err)
 	}
 	return conn, err
 }
 
 // errNoTLS is what a port without TLS makes of a greeting.
-var errNoTLS = errors.New("the broker closed the connection in the middle of TLS's greeting")
+var errNoTLS = errors.New("no answer to TLS's greeting")
 
 // explained says of an error of connecting which broker it is, and what can be done.
 func (c Config) explained(address string, err error) error {
@@ -84,9 +88,11 @@ func (c Config) advice(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "renew its certificate, or set the clock"
 	case errors.As(err, &record), errors.Is(err, errNoTLS):
-		return "leave tls out, or give the port that has it"
-	case errors.As(err, &early) && c.SASL == nil && c.TLS == nil:
+		return "if the port has no TLS, leave tls out or give the port that has it"
+	case errors.As(err, &early) && c.TLS == nil && c.SASL == nil:
 		return "set tls or sasl, or give the port that needs neither"
+	case errors.As(err, &early) && c.TLS == nil:
+		return "set tls, or give the port that does not need it"
 	case errors.As(err, &early) && c.SASL == nil:
 		return "set sasl, or give the port that does not need it"
 	case errors.As(err, &network) && network.Op == "remote error":

@@ -44,6 +44,11 @@ type option func(*handlers.Destination, *kafka.DestinationConfig)
 // newFerry starts a ferry into topic at address. Its messages come from lanes of the memory site.
 func newFerry(t *testing.T, address, topic string, options ...option) *ferry {
 	t.Helper()
+	return newFerryTo(t, connect(t, address, ""), topic, options...)
+}
+
+func newFerryTo(t *testing.T, conn *kafka.Connection, topic string, options ...option) *ferry {
+	t.Helper()
 	store := memory.New()
 	f := &ferry{T: t, site: store.Site("memory")}
 	f.destination = handlers.Destination{
@@ -54,7 +59,7 @@ func newFerry(t *testing.T, address, topic string, options ...option) *ferry {
 		o(&f.destination, &d)
 	}
 	var err error
-	f.publisher, err = connect(t, address, "").Publisher(f.destination, d)
+	f.publisher, err = conn.Publisher(f.destination, d)
 	require.NoError(t, err)
 	f.subscriber = memorySubscriber(t, store)
 	messages, err := f.subscriber.Subscribe(context.Background(), "in")
@@ -164,8 +169,14 @@ func (f *ferry) settled(lanes, n int) {
 // arrived reads a whole topic: for each lane, the numbers in the order of their arrival in its partition.
 func arrived(t *testing.T, address, topic string) map[int][]int {
 	t.Helper()
+	return numbers(t, contents(t, address, topic))
+}
+
+// numbers gives for each lane the numbers in their order.
+func numbers(t *testing.T, records []*kgo.Record) map[int][]int {
+	t.Helper()
 	all := map[int][]int{}
-	for _, r := range contents(t, address, topic) {
+	for _, r := range records {
 		parts := strings.SplitN(string(r.Value), "/", 3)
 		l, err := strconv.Atoi(parts[0])
 		require.NoError(t, err)
@@ -179,9 +190,17 @@ func arrived(t *testing.T, address, topic string) map[int][]int {
 // contents reads whole topics.
 func contents(t *testing.T, address string, topics ...string) []*kgo.Record {
 	t.Helper()
+	return contentsWith(t, newClient(t, address, fromStart(topics)...), topics...)
+}
+
+func fromStart(topics []string) []kgo.Opt {
+	return []kgo.Opt{kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
+}
+
+func contentsWith(t *testing.T, client *kgo.Client, topics ...string) []*kgo.Record {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client := newClient(t, address, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
 	require.NoError(t, err)
 	var left int64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -28,7 +29,7 @@ type hooks struct {
 	mu          sync.Mutex
 	connections map[net.Conn]struct{}
 	failing     map[string]error // Of the brokers whose last connection failed.
-	failed      string           // The last one of them.
+	last        string           // The broker of the last attempt.
 }
 
 // OnBrokerConnect is called by the client after each attempt.
@@ -46,6 +47,7 @@ func (h *hooks) OnBrokerConnect(b kgo.BrokerMetadata, _ time.Duration, c net.Con
 	}
 	h.connections[c] = struct{}{}
 	delete(h.failing, address)
+	h.last = address
 	h.mu.Unlock()
 	if h.broken.Swap(false) {
 		h.meter.Reconnects.Add(1)
@@ -58,18 +60,23 @@ func (h *hooks) failure(address string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
 		return err // Our own doing.
 	}
+	silent := h.config.SASL != nil && h.config.advice(err) == "" && errors.Is(err, io.EOF)
 	err = h.config.explained(address, err)
+	if silent {
+		err = fmt.Errorf("%w: the broker closed the connection before it knew who we are: if that goes on, check sasl", err)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.failing == nil {
 		h.failing = map[string]error{}
 	}
-	h.failing[address], h.failed = err, address
+	h.failing[address], h.last = err, address
 	return err
 }
 
-// why gives the errors of all brokers that cannot be connected to, instead of the last one's.
+// why gives the errors of all brokers that cannot be connected to, instead of err, which may be only what follows from them.
 func (h *hooks) why(err error) error {
+	err = h.explain(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.failing) == 0 {
@@ -79,13 +86,13 @@ func (h *hooks) why(err error) error {
 	for _, address := range slices.Sorted(maps.Keys(h.failing)) {
 		text = append(text, h.failing[address].Error())
 	}
-	return fmt.Errorf("%s", strings.Join(text, "; "))
+	return errors.New(strings.Join(text, "; "))
 }
 
 // explain says what can be done about an error of what was asked or sent, if it comes from connecting.
 func (h *hooks) explain(err error) error {
 	h.mu.Lock()
-	address := h.failed
+	address := h.last
 	h.mu.Unlock()
 	if err == nil || h.config.advice(err) == "" {
 		return err

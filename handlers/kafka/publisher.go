@@ -204,7 +204,7 @@ func (p *publisher) watch() {
 		confirmed, flying := p.confirmed, p.flying
 		p.mu.Unlock()
 		if flying > 0 && was > 0 && confirmed == last {
-			p.destination.Health.Down(fmt.Errorf("kafka has confirmed none of %d records for %s", flying, stalled))
+			p.destination.Health.Down(p.hooks.why(fmt.Errorf("kafka has confirmed none of %d records for %s", flying, stalled)))
 		}
 		last, was = confirmed, flying
 	}

@@ -88,15 +88,16 @@ func (r *reader) Fetch(ctx context.Context, in *handlers.Intake) error {
 	for ctx.Err() == nil {
 		poll := r.turnstile.enter(ctx)
 		fetches := client.PollFetches(poll)
-		if poll.Err() == nil {
-			r.source.Health.Up()
-		}
+		pushed := poll.Err() != nil
 		r.appetite.adjust(client)
 		r.offer(client, fetches)
 		r.turnstile.leave()
 		err := r.complaint(fetches)
 		switch {
+		case err == nil && pushed:
+			continue
 		case err == nil:
+			r.source.Health.Up()
 			continue
 		case errors.Is(err, errRecreated):
 			r.gone.Store(true)

@@ -133,7 +133,11 @@ func (c *catch) await(t *testing.T, n int) {
 // fill produces n messages to each partition.
 func fill(t *testing.T, address, topic string, partitions, n int) {
 	t.Helper()
-	client := newClient(t, address, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	fillWith(t, newClient(t, address, kgo.RecordPartitioner(kgo.ManualPartitioner())), topic, partitions, n)
+}
+
+func fillWith(t *testing.T, client *kgo.Client, topic string, partitions, n int) {
+	t.Helper()
 	var all []*kgo.Record
 	for p := range partitions {
 		for i := range n {

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ type world struct {
 	mu          sync.Mutex
 	cut         bool
 	connections map[net.Conn]struct{}
+	attempts    atomic.Int64 // To connect.
 }
 
 func newWorld(t *testing.T, options ...kfake.Opt) *world {
@@ -70,6 +72,7 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 func (w *world) admit(c net.Conn) bool {
+	w.attempts.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.cut {
