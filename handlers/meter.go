@@ -38,6 +38,7 @@ type Meter struct {
 	Reconnects  atomic.Int64 // Connections made again, source and destination.
 	Recreated   atomic.Int64 // Groups and topics found missing while running, and made again or looked up anew.
 	CommitFails atomic.Int64 // Acks to the source that had to be repeated.
+	NoID        atomic.Int64 // Messages that could not be told from copies, since they have no id.
 	Restarts    atomic.Int64 // Times the route was started again after it ended by itself.
 
 	ended [endings]struct{ count, nanoseconds atomic.Int64 }

@@ -33,6 +33,13 @@ func chain(p routePlan, giveUp message.HandlerMiddleware, s middleware.Settings)
 	if p.policies.MaxMessageBytes > 0 {
 		links = append(links, middleware.SizeLimit(p.policies.MaxMessageBytes, s))
 	}
+	if p.deduplicate != nil {
+		made, err := middleware.Deduplicate(*p.deduplicate, s)
+		if err != nil {
+			return nil, fmt.Errorf("deduplicate: %w", err)
+		}
+		links = append(links, made)
+	}
 	if p.throttle != nil {
 		middleware.Throttle(*p.throttle, s)
 	}

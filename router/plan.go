@@ -21,8 +21,9 @@ type routePlan struct {
 	template    *record.Template // Of the destination's topic; nil when it is literal.
 	policies    routeOptions
 	custom      []link
-	throttle    *middleware.ThrottleConfig // Nil means no limit.
-	poison      *poisonPlan                // Nil means that nothing is parked.
+	throttle    *middleware.ThrottleConfig    // Nil means no limit.
+	deduplicate *middleware.DeduplicateConfig // Nil means that copies are delivered.
+	poison      *poisonPlan                   // Nil means that nothing is parked.
 }
 
 // newPlan decodes all that others than package config have defined, and reports all mistakes at once.

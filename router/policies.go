@@ -32,6 +32,8 @@ type routeOptions struct {
 	Throttle config.Raw `yaml:"throttle"`
 	// MaxMessageBytes is the largest message that is carried; a larger one is parked at once. No limit by default.
 	MaxMessageBytes middleware.SizeLimitConfig `yaml:"max_message_bytes"`
+	// Deduplicate drops copies of messages that were delivered: {by, ttl, max_entries, redis}; off by default.
+	Deduplicate config.Raw `yaml:"deduplicate"`
 	// Middleware is the route's own, outermost first: names, or {name: {options}}.
 	Middleware config.Raw `yaml:"middleware"`
 }
@@ -140,6 +142,11 @@ func (p *plan) policies(route *routePlan, known map[string]middleware.Middleware
 		c := middleware.DefaultThrottle()
 		errs = append(errs, o.Throttle.Decode(&c))
 		route.throttle = &c
+	}
+	if _, on := route.Options.Child("deduplicate"); on {
+		c := middleware.DefaultDeduplicate()
+		errs = append(errs, o.Deduplicate.Decode(&c))
+		route.deduplicate = &c
 	}
 	if route.poison, err = p.poison(route.Route, o.Poison); err != nil {
 		errs = append(errs, err)

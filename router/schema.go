@@ -114,6 +114,7 @@ func (d describer) policies(route *jsonschema.Schema, o *options) {
 	poison.AnyOf[len(poison.AnyOf)-1] = &jsonschema.Schema{Const: "off"} // Instead of the short form.
 	route.Properties.Set("poison", described(s, "poison", poison))
 	route.Properties.Set("throttle", described(s, "throttle", d.of(middleware.DefaultThrottle())))
+	route.Properties.Set("deduplicate", described(s, "deduplicate", d.of(middleware.DefaultDeduplicate())))
 	route.Properties.Set("middleware", described(s, "middleware", d.middleware(o.custom)))
 }
 
