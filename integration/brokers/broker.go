@@ -27,7 +27,9 @@ type software interface {
 	given(address string) (software, string, error)
 	// missing says what is not installed, as an error that wraps errMissing.
 	missing() error
-	// prepare writes what the first start needs into the folder.
+	// secured is the same with other demands on its clients.
+	secured(demands Security) software
+	// prepare writes what the next start needs into the folder, which may hold data already.
 	prepare(dir string, p ports) error
 	// command is the program and its arguments.
 	command(dir string, p ports) (string, []string)
@@ -35,19 +37,38 @@ type software interface {
 	behindLink(p ports) int
 	// ping asks the broker for something that only a working one can answer.
 	ping(ctx context.Context, address string) error
+	// settle is called when the broker answers for the first time since prepare, for what cannot be prepared.
+	settle(ctx context.Context, dir string, p ports) error
 }
 
 // Broker is a running broker on this machine. Its methods fail the test when they do not succeed in time; they are safe
 // for concurrent use.
 type Broker struct {
-	software software
-	ports    ports
-	dir      string
-	address  string
+	ports   ports
+	dir     string
+	address string
 
-	mu      sync.Mutex
+	mu      sync.Mutex       // held while it starts or ends
 	process *process.Process // nil for a broker that was given by its address
+
+	changing sync.Mutex
+	software software
 }
+
+func (b *Broker) current() software {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	return b.software
+}
+
+func (b *Broker) set(s software) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	b.software = s
+}
+
+// name is for messages.
+func (b *Broker) name() string { return b.current().kind() + " at " + b.address }
 
 // newBroker starts a broker on ports and data of its own.
 func newBroker(s software) (*Broker, error) {
@@ -67,15 +88,30 @@ func newBroker(s software) (*Broker, error) {
 }
 
 func (b *Broker) create() error {
-	dir, err := os.MkdirTemp("", "mqferry-"+b.software.kind()+"-")
+	kind := b.current().kind()
+	dir, err := os.MkdirTemp("", "mqferry-"+kind+"-")
 	if err != nil {
-		return fmt.Errorf("folder for %s: %w", b.software.kind(), err)
+		return fmt.Errorf("folder for %s: %w", kind, err)
 	}
 	b.dir = dir
-	if err := b.software.prepare(b.dir, b.ports); err != nil {
-		return fmt.Errorf("prepare %s: %w", b.software.kind(), err)
+	return b.prepareAndStart()
+}
+
+// prepareAndStart is start with what has changed since the last one; the caller holds mu, or nobody else knows the broker yet.
+func (b *Broker) prepareAndStart() error {
+	s := b.current()
+	if err := s.prepare(b.dir, b.ports); err != nil {
+		return fmt.Errorf("prepare %s: %w", b.name(), err)
 	}
-	return b.start()
+	if err := b.start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := s.settle(ctx, b.dir, b.ports); err != nil {
+		return fmt.Errorf("users of %s: %w", b.name(), err)
+	}
+	return nil
 }
 
 // given is a broker that somebody else started.
@@ -130,7 +166,7 @@ func (b *Broker) Start(t testing.TB) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.process.Running() {
-		t.Fatalf("%s at %s is running already", b.software.kind(), b.address)
+		t.Fatalf("%s is running already", b.name())
 	}
 	if err := b.start(); err != nil {
 		t.Fatal(err)
@@ -153,16 +189,16 @@ func (b *Broker) Link(t testing.TB) *link.Link {
 func (b *Broker) needStarted(t testing.TB) {
 	t.Helper()
 	if !b.Started() {
-		t.Skipf("%s at %s was given by its address: this test needs one that it can stop or link", b.software.kind(), b.address)
+		t.Skipf("%s was given by its address: this test needs one that it can stop or link", b.name())
 	}
 }
 
 // start runs the process and waits until it answers; the caller holds mu, or nobody else knows the broker yet.
 func (b *Broker) start() error {
-	program, arguments := b.software.command(b.dir, b.ports)
+	program, arguments := b.current().command(b.dir, b.ports)
 	p, err := process.Start(filepath.Join(b.dir, "output.log"), program, arguments...)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", b.software.kind(), err)
+		return fmt.Errorf("start %s: %w", b.name(), err)
 	}
 	b.process = p
 	if err := b.ready(p.Running); err != nil {
@@ -179,17 +215,17 @@ func (b *Broker) ready(alive func() bool) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		err := b.software.ping(ctx, b.address)
+		err := b.current().ping(ctx, b.address)
 		if err == nil {
 			return nil
 		}
 		if !alive() {
-			return fmt.Errorf("%s at %s ended while it was starting", b.software.kind(), b.address)
+			return fmt.Errorf("%s ended while it was starting", b.name())
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s at %s does not answer within %s: %w", b.software.kind(), b.address, startTimeout, err)
+			return fmt.Errorf("%s does not answer within %s: %w", b.name(), startTimeout, err)
 		}
 	}
 }
@@ -199,8 +235,13 @@ func (b *Broker) end(t testing.TB, s syscall.Signal) {
 	b.needStarted(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.endLocked(t, s)
+}
+
+func (b *Broker) endLocked(t testing.TB, s syscall.Signal) {
+	t.Helper()
 	if err := b.process.End(s, stopTimeout); err != nil {
-		t.Fatalf("stop %s at %s: %v", b.software.kind(), b.address, err)
+		t.Fatalf("stop %s: %v", b.name(), err)
 	}
 }
 
@@ -210,7 +251,7 @@ func (b *Broker) signal(t testing.TB, s syscall.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.process.Signal(s); err != nil {
-		t.Fatalf("signal %s at %s: %v", b.software.kind(), b.address, err)
+		t.Fatalf("signal %s: %v", b.name(), err)
 	}
 }
 

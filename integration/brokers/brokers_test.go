@@ -172,6 +172,8 @@ func TestHelperProcess(t *testing.T) {
 	case "crash":
 		_, _ = os.Stdout.WriteString("address=" + brokers.Redis(t, "a").Address() + "\n")
 		<-time.After(time.Minute) // until it is killed
+	case "senseless":
+		brokers.RedisSecured(t, brokers.Security{User: brokers.User{Password: "x"}})
 	case "rabbitmq":
 		_, _ = os.Stdout.WriteString("address=" + brokers.RabbitMQ(t, "a").Address() + "\n")
 	case "rabbitmq-crash":

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/mqferry/mqferry/integration/process"
 )
@@ -20,7 +22,10 @@ import (
 const kafkaVersion = "4.1.0"
 
 // kafka is a single node of Kafka in KRaft mode from the jars that install.sh fetches.
-type kafka struct{ settings []string }
+type kafka struct {
+	settings []string
+	security Security
+}
 
 func (kafka) kind() string { return "kafka" }
 
@@ -49,9 +54,20 @@ func kafkaLibs() string {
 	return filepath.Join(cache, "mqferry", "kafka-"+kafkaVersion)
 }
 
+func (k kafka) secured(demands Security) software {
+	k.security = demands
+	return k
+}
+
 func (k kafka) prepare(dir string, p ports) error {
+	if err := k.security.write(dir); err != nil {
+		return err
+	}
 	if err := os.WriteFile(propertiesFile(dir), []byte(k.properties(dir, p)), 0o600); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(dataFolder(dir), "meta.properties")); err == nil {
+		return nil // formatted already
 	}
 	arguments := java("-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool",
 		"format", "-t", clusterID(), "-c", propertiesFile(dir))
@@ -72,6 +88,8 @@ func java(arguments ...string) []string {
 
 func propertiesFile(dir string) string { return filepath.Join(dir, "server.properties") }
 
+func dataFolder(dir string) string { return filepath.Join(dir, "logs") }
+
 // clusterID is 128 random bits in Kafka's spelling; it begins with a letter so that it is not taken for an option.
 func clusterID() string {
 	id := make([]byte, 16)
@@ -81,19 +99,21 @@ func clusterID() string {
 }
 
 // properties is the node's configuration. A Kafka client always comes back to the advertised address, so a link before the
-// plain listener would be bypassed: the listener LINK advertises the port where the link listens.
+// listener CLIENT would be bypassed: the listener LINK advertises the port where the link listens. What a secured node demands
+// it demands at these two; to itself it speaks plainly.
 func (k kafka) properties(dir string, p ports) string {
 	lines := []string{
 		"process.roles=broker,controller",
 		"node.id=1",
-		"controller.quorum.voters=1@" + address(p.internal),
+		"controller.quorum.voters=1@" + address(p.control),
 		"controller.listener.names=CONTROLLER",
-		fmt.Sprintf("listeners=CLIENT://%s,CONTROLLER://%s,LINK://%s",
-			address(p.client), address(p.internal), address(p.behindLink)),
-		fmt.Sprintf("advertised.listeners=CLIENT://%s,LINK://%s", address(p.client), address(p.link)),
-		"listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,LINK:PLAINTEXT",
-		"inter.broker.listener.name=CLIENT",
-		"log.dirs=" + filepath.Join(dir, "logs"),
+		fmt.Sprintf("listeners=CLIENT://%s,LINK://%s,INTERNAL://%s,CONTROLLER://%s",
+			address(p.client), address(p.behindLink), address(p.internal), address(p.control)),
+		fmt.Sprintf("advertised.listeners=CLIENT://%s,LINK://%s,INTERNAL://%s",
+			address(p.client), address(p.link), address(p.internal)),
+		fmt.Sprintf("listener.security.protocol.map=CLIENT:%[1]s,LINK:%[1]s,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT", k.protocol()),
+		"inter.broker.listener.name=INTERNAL",
+		"log.dirs=" + dataFolder(dir),
 		"num.partitions=4",
 		"offsets.topic.replication.factor=1",
 		"offsets.topic.num.partitions=4",
@@ -109,16 +129,33 @@ func (k kafka) properties(dir string, p ports) string {
 		"group.initial.rebalance.delay.ms=0",
 		"group.min.session.timeout.ms=1000",
 	}
+	lines = append(lines, k.demands(dir)...)
 	return strings.Join(append(lines, k.settings...), "\n") + "\n"
 }
 
 func (kafka) behindLink(p ports) int { return p.behindLink }
 
 // ping asks for the cluster's brokers: the node is in the list once the controller lets it serve.
-func (kafka) ping(ctx context.Context, address string) error {
+func (k kafka) ping(ctx context.Context, address string) error {
+	// The password of PLAIN is in the configuration: it is known before settle has been there.
+	return k.pingAs(ctx, address, plain.Auth{User: k.security.User.Name, Pass: k.security.User.Password}.AsMechanism())
+}
+
+func (k kafka) pingAs(ctx context.Context, address string, login sasl.Mechanism) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RetryTimeout(pingTimeout), kgo.DisableClientMetrics())
+	options := []kgo.Opt{kgo.SeedBrokers(address), kgo.RetryTimeout(pingTimeout), kgo.DisableClientMetrics()}
+	if k.security.user() {
+		options = append(options, kgo.SASL(login))
+	}
+	config, err := k.security.pingConfig()
+	if err != nil {
+		return err
+	}
+	if config != nil {
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type ports struct {
 	link       int // where a link listens
 	behindLink int // Kafka's listener for those who come through the link
 	internal   int // for the nodes of a cluster among each other
-	management int // RabbitMQ's management API
+	control    int // Kafka's controller, RabbitMQ's management API
 
 	locks []net.PacketConn
 }
@@ -28,7 +28,7 @@ type ports struct {
 // reservePorts chooses free ports and keeps other test binaries from choosing the same until they are released.
 func reservePorts() (ports, error) {
 	var p ports
-	for _, port := range []*int{&p.client, &p.link, &p.behindLink, &p.internal, &p.management} {
+	for _, port := range []*int{&p.client, &p.link, &p.behindLink, &p.internal, &p.control} {
 		number, lock, err := reservePort()
 		if err != nil {
 			p.release()

@@ -2,6 +2,7 @@ package brokers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,7 @@ const (
 // rabbitmq is a single node of RabbitMQ with the management and Shovel plugins.
 type rabbitmq struct {
 	settings []string
+	security Security
 	base     url.URL // without the host
 }
 
@@ -72,24 +74,79 @@ func (r rabbitmq) given(address string) (software, string, error) {
 	return r, host, nil
 }
 
+func (r rabbitmq) secured(demands Security) software {
+	r.security = demands
+	r.base.Scheme = "amqp"
+	if demands.tls() {
+		r.base.Scheme = "amqps"
+	}
+	r.base.User = url.UserPassword("guest", "guest")
+	if demands.user() {
+		r.base.User = url.UserPassword(demands.User.Name, demands.User.Password)
+	}
+	return r
+}
+
 func (r rabbitmq) prepare(dir string, p ports) error {
-	plugins := "[rabbitmq_management,rabbitmq_shovel,rabbitmq_shovel_management].\n"
-	if err := os.WriteFile(filepath.Join(dir, "enabled_plugins"), []byte(plugins), 0o600); err != nil {
+	if err := r.security.write(dir); err != nil {
 		return err
 	}
 	lines := []string{
-		"listeners.tcp.default = " + address(p.client),
 		"management.tcp.ip = 127.0.0.1",
-		"management.tcp.port = " + strconv.Itoa(p.management),
+		"management.tcp.port = " + strconv.Itoa(p.control),
+		// How late the management API knows of a connection, in milliseconds.
+		"collect_statistics_interval = 1000",
+		"load_definitions = " + definitionsFile(dir),
 		"log.file = false",
 		"log.console = true",
 		"log.console.level = warning",
 		"log.console.use_colors = off",
-		// How late the management API knows of a connection, in milliseconds.
-		"collect_statistics_interval = 1000",
 	}
-	text := strings.Join(append(lines, r.settings...), "\n") + "\n"
-	return os.WriteFile(filepath.Join(dir, "rabbitmq.conf"), []byte(text), 0o600)
+	lines = append(lines, r.listener(dir, p)...)
+	for name, text := range map[string]string{
+		"enabled_plugins": "[rabbitmq_management,rabbitmq_shovel,rabbitmq_shovel_management].\n",
+		"rabbitmq.conf":   strings.Join(append(lines, r.settings...), "\n") + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(definitionsFile(dir), []byte(r.definitions()), 0o600)
+}
+
+// settle takes the definitions away: a later start must not undo what a test has done to the user meanwhile.
+func (rabbitmq) settle(_ context.Context, dir string, _ ports) error {
+	return os.WriteFile(definitionsFile(dir), []byte("{}"), 0o600)
+}
+
+func definitionsFile(dir string) string { return filepath.Join(dir, "definitions.json") }
+
+func (r rabbitmq) listener(dir string, p ports) []string {
+	if !r.security.tls() {
+		return []string{"listeners.tcp.default = " + address(p.client)}
+	}
+	return []string{
+		"listeners.tcp = none",
+		"listeners.ssl.default = " + address(p.client),
+		"ssl_options.cacertfile = " + filepath.Join(dir, caFile),
+		"ssl_options.certfile = " + filepath.Join(dir, serverCertFile),
+		"ssl_options.keyfile = " + filepath.Join(dir, serverKeyFile),
+		"ssl_options.verify = verify_peer",
+		fmt.Sprintf("ssl_options.fail_if_no_peer_cert = %t", r.security.ClientCertificate),
+	}
+}
+
+// definitions make the user. Settings could too, but there a # begins a comment.
+func (r rabbitmq) definitions() string {
+	type object map[string]string
+	name := r.base.User.Username()
+	password, _ := r.base.User.Password()
+	text, _ := json.Marshal(map[string][]object{
+		"vhosts":      {{"name": "/"}},
+		"users":       {{"name": name, "password": password, "tags": "administrator"}},
+		"permissions": {{"user": name, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}},
+	})
+	return string(text)
 }
 
 // command runs through env, whose process becomes the shell and then the Erlang machine itself: what is signalled is the broker.
@@ -151,8 +208,8 @@ func (r rabbitmq) url(address string) string {
 func (r rabbitmq) managementURL(address string, p ports) string {
 	host, _, _ := net.SplitHostPort(address)
 	port := rabbitManagementPort
-	if p.management != 0 {
-		port = strconv.Itoa(p.management)
+	if p.control != 0 {
+		port = strconv.Itoa(p.control)
 	}
 	return (&url.URL{Scheme: "http", User: r.base.User, Host: net.JoinHostPort(host, port)}).String()
 }
@@ -161,7 +218,12 @@ func (r rabbitmq) managementURL(address string, p ports) string {
 func (r rabbitmq) ping(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
+	config, err := r.security.pingConfig()
+	if err != nil {
+		return err
+	}
 	connection, err := amqp.DialConfig(r.url(address), amqp.Config{
+		TLSClientConfig: config,
 		Dial: func(network, address string) (net.Conn, error) {
 			var dialer net.Dialer
 			raw, err := dialer.DialContext(ctx, network, address)

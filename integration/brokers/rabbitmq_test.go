@@ -17,6 +17,14 @@ import (
 	"github.com/mqferry/mqferry/integration/brokers"
 )
 
+// long skips a test that waits for brokers of its own and exercises nothing that a race detector would see.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts slow brokers of its own")
+	}
+}
+
 func rabbitChannel(t *testing.T, address string) *amqp.Channel {
 	t.Helper()
 	connection, err := amqp.DialConfig(address, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second)})
@@ -65,6 +73,7 @@ func TestTwoRabbitMQsAreSharedAndApart(t *testing.T) {
 }
 
 func TestARabbitMQKeepsItsDataThroughStopAndKill(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	address := b.Address()
 	channel := rabbitChannel(t, b.URL())
@@ -86,12 +95,26 @@ func TestARabbitMQKeepsItsDataThroughStopAndKill(t *testing.T) {
 }
 
 func TestARabbitMQTakesSettingsAndCommands(t *testing.T) {
-	b := brokers.RabbitMQOwn(t, "default_user_tags.policymaker = true", "collect_statistics_interval = 1500")
-	require.Contains(t, b.Ctl(t, "list_users"), "policymaker")
+	long(t)
+	t.Parallel()
+	b := brokers.RabbitMQOwn(t, "channel_max = 77", "collect_statistics_interval = 1500")
+	require.Equal(t, "{ok,77}\n", b.Ctl(t, "eval", "application:get_env(rabbit, channel_max)."))
 	require.Equal(t, "{ok,1500}\n", b.Ctl(t, "eval", "application:get_env(rabbit, collect_statistics_interval)."))
 }
 
+func TestAStartKeepsWhatATestDidToTheUser(t *testing.T) {
+	long(t)
+	t.Parallel()
+	b := brokers.RabbitMQOwn(t)
+	b.Ctl(t, "set_user_tags", "guest", "monitoring")
+	b.Stop(t)
+	b.Start(t)
+	require.Equal(t, "guest\t[monitoring]\n", strings.TrimPrefix(b.Ctl(t, "list_users"), "user\ttags\n"))
+}
+
 func TestTheManagementAPIClosesAConnection(t *testing.T) {
+	long(t)
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	channel := rabbitChannel(t, b.URL())
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
@@ -118,6 +141,8 @@ func deleteOf(t *testing.T, address string) int {
 }
 
 func TestAPausedRabbitMQAnswersAfterResume(t *testing.T) {
+	long(t)
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	channel := rabbitChannel(t, b.URL())
 	declare(t, channel, "paused", "classic")
@@ -154,6 +179,8 @@ func TestARabbitMQCanBeLinked(t *testing.T) {
 }
 
 func TestARabbitMQFromTheEnvironmentIsTakenByURLOrAddress(t *testing.T) {
+	long(t)
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	b.Ctl(t, "add_vhost", "other")
 	b.Ctl(t, "add_user", "carla", "p/w@rd")
@@ -171,6 +198,7 @@ func TestARabbitMQFromTheEnvironmentIsTakenByURLOrAddress(t *testing.T) {
 
 // The scripts and the Erlang machine start programs of their own; all are known by their environment, which names the folder.
 func TestNoProcessOfARabbitMQOutlivesIt(t *testing.T) {
+	t.Parallel()
 	brokers.RabbitMQOwn(t) // skips where none is installed
 	for _, crash := range []bool{false, true} {
 		dir := t.TempDir()

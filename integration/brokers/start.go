@@ -21,9 +21,9 @@ func (b *Broker) Remove() { b.remove() }
 
 // NewLink is Link outside of a test: the caller closes it.
 func (b *Broker) NewLink() (*link.Link, error) {
-	l, err := link.New(address(b.ports.link), address(b.software.behindLink(b.ports)))
+	l, err := link.New(address(b.ports.link), address(b.current().behindLink(b.ports)))
 	if err != nil {
-		return nil, fmt.Errorf("link to %s at %s: %w", b.software.kind(), b.address, err)
+		return nil, fmt.Errorf("link to %s: %w", b.name(), err)
 	}
 	return l, nil
 }
