@@ -287,3 +287,12 @@ func (w *world) count(queue string) int {
 	}
 	return q.Messages
 }
+
+// delete deletes a queue.
+func (w *world) delete(queue string) {
+	w.Helper()
+	w.channel(func(ch *amqp.Channel) {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		require.NoError(w, err)
+	})
+}
