@@ -30,7 +30,7 @@ func (b *browsing) fetch(ctx context.Context, s *stretch) ([]*kgo.Record, error)
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	var records []*kgo.Record
-	err := errors.New("not tried")
+	err := ctx.Err()
 	handlers.Again(ctx, lane.Backoff{Initial: 50 * time.Millisecond, Max: time.Second}, func() bool {
 		if records, err = b.attempt(ctx, s); err != nil && ctx.Err() == nil {
 			b.places = nil
