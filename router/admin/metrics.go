@@ -29,6 +29,8 @@ type collector struct {
 	inFlight *prometheus.Desc
 	up       *prometheus.Desc
 	ready    *prometheus.Desc
+	ended    *prometheus.Desc
+	took     *prometheus.Desc
 }
 
 // counter is one number of a route's meter, and what it is called.
@@ -42,7 +44,9 @@ func newCollector(status func() []router.Status) *collector {
 		status:   status,
 		counters: counters(),
 		inFlight: describe("in_flight", "Messages fetched and not yet acked at the source."),
-		up:       describe("route_up", "Whether the route's broker answers, at each end: source and destination.", "end"),
+		up:       describe("route_up", "Whether the route's broker answers, at each end: source, destination and poison.", "end"),
+		ended:    describe("messages_total", "Messages that came to their end, by outcome: forwarded, parked, filtered, looped, duplicate.", "outcome"),
+		took:     describe("message_seconds_total", "How long those messages took in all, from their emission on.", "outcome"),
 		ready:    describe("route_ready", "Whether the route is connected at both ends and progressing."),
 	}
 }
@@ -62,6 +66,7 @@ func counters() []counter {
 		count("reconnects", "Connections made again, at either end.", func(m *handlers.Meter) int64 { return m.Reconnects.Load() }),
 		count("restarts", "Times the route was started again after it ended by itself.", func(m *handlers.Meter) int64 { return m.Restarts.Load() }),
 		count("recreated", "Groups and topics found missing while running, and made again or looked up anew.", func(m *handlers.Meter) int64 { return m.Recreated.Load() }),
+		count("messages_without_id", "Messages that could not be told from copies, since they have no id.", func(m *handlers.Meter) int64 { return m.NoID.Load() }),
 		count("commit_failures", "Acks to the source that had to be repeated.", func(m *handlers.Meter) int64 { return m.CommitFails.Load() }),
 	}
 }
@@ -78,6 +83,8 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.inFlight
 	to <- c.up
 	to <- c.ready
+	to <- c.ended
+	to <- c.took
 }
 
 // Collect sends the numbers of every route as they are now.
@@ -92,7 +99,15 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		gauge(c.inFlight, float64(s.InFlight()), s.Route)
 		gauge(c.up, one(s.Source.Up), s.Route, "source")
 		gauge(c.up, one(s.Destination.Up), s.Route, "destination")
+		if s.PoisonQueue != "" {
+			gauge(c.up, one(s.Poison.Up), s.Route, "poison")
+		}
 		gauge(c.ready, one(s.Trouble() == ""), s.Route)
+		for _, e := range handlers.Endings() {
+			n, took := s.Meter.Ended(e)
+			to <- prometheus.MustNewConstMetric(c.ended, prometheus.CounterValue, float64(n), s.Route, e.String())
+			to <- prometheus.MustNewConstMetric(c.took, prometheus.CounterValue, took.Seconds(), s.Route, e.String())
+		}
 	}
 }
 
