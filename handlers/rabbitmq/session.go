@@ -158,6 +158,7 @@ func (s *session) run(ctx context.Context) error {
 // lost waits for the destination while there is something that it has not got: each time that it is fetched again counts as a delivery, and a quorum
 // queue drops what was delivered too often. The lane, which is still open, finds out when the destination is back.
 func (s *session) lost(ctx context.Context) error {
+	<-s.received // It may have said that the source is up.
 	d := s.source.Destination
 	if !down(d) || s.tags.count() == 0 {
 		return s.err
@@ -282,7 +283,6 @@ func (s *session) ack(n int) error {
 	}
 	s.tags.acked(n)
 	s.line.gate.wake()
-	s.source.Health.Up()
 	return nil
 }
 

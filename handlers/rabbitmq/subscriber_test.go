@@ -196,12 +196,21 @@ func TestAnExchangeIsReadThroughAQueueOfItsOwn(t *testing.T) {
 			w.send("orders.4") // It is durable.
 			f = w.flow()
 			w.settled(4)
+			w.channel(func(ch *amqp.Channel) {
+				_, err := ch.QueueDelete(w.in, false, false, false)
+				require.NoError(t, err)
+			})
+			w.isUp(false)
+			w.isUp(true)
+			require.EqualValues(t, 1, w.source.Meter.Recreated.Load())
+			w.send("orders.5")
+			w.settled(5)
 			f.stop()
 			var got []string
 			for _, r := range w.destination.Messages(wellTopic) {
 				got = append(got, string(r.Value))
 			}
-			require.Equal(t, "orders.1 bills orders.2.3 orders.4", strings.Join(got, " "))
+			require.Equal(t, "orders.1 bills orders.2.3 orders.4 orders.5", strings.Join(got, " "))
 		})
 	}
 }

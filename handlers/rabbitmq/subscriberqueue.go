@@ -126,6 +126,9 @@ func (r *reader) create(l *line) error {
 		_, err := ch.QueueDeclare(r.source.Topic, true, false, false, false, queueArguments(r.options.QueueType, r.options.QueueArguments))
 		return err
 	})
+	if err == nil && r.session() != nil {
+		r.source.Meter.Recreated.Add(1)
+	}
 	if err == nil {
 		r.source.Logger.Info("made the route's own queue: it gets what is published from now on",
 			"queue", r.source.Topic, "exchange", r.options.Exchange)
