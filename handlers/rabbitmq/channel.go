@@ -54,6 +54,7 @@ type channel struct {
 	written   chan struct{} // For the receiving one.
 
 	mu     sync.Mutex
+	busy   bool // A message is being written: a large one takes its time.
 	idle   bool // The receiving goroutine waits for something to be written.
 	flight flight
 	ended  bool
@@ -132,7 +133,7 @@ func (c *channel) serve(l *link, ch *amqp.Channel) error {
 func (c *channel) begin(ch *amqp.Channel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open, c.moved, c.ending = ch, time.Now(), nil
+	c.open, c.moved, c.ending, c.busy = ch, time.Now(), nil, false
 }
 
 func (c *channel) finish() (ending error) {
@@ -178,6 +179,7 @@ func (c *channel) next(l *link) *shipment {
 	if c.flight.open == 0 {
 		c.moved = time.Now()
 	}
+	c.busy = true
 	return c.flight.write()
 }
 
@@ -185,7 +187,7 @@ func (c *channel) next(l *link) *shipment {
 func (c *channel) wrote(s *shipment, confirm confirmation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.confirm = confirm
+	s.confirm, c.busy = confirm, false
 	if c.idle {
 		c.idle = false
 		select {
@@ -202,10 +204,13 @@ func (c *channel) progressed() {
 	c.moved = time.Now()
 }
 
-// overdue gives the AMQP channel to be closed, once, when nothing was confirmed for so long.
-func (c *channel) overdue(timeout time.Duration) *amqp.Channel {
+// overdue gives the AMQP channel to be closed, once, when nothing was confirmed for so long. While a message is being written, and the network moves, that counts too.
+func (c *channel) overdue(timeout time.Duration, moves bool) *amqp.Channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.busy && moves {
+		c.moved = time.Now()
+	}
 	if c.open == nil || c.ending != nil || c.flight.open == 0 || time.Since(c.moved) < timeout {
 		return nil
 	}
@@ -213,7 +218,8 @@ func (c *channel) overdue(timeout time.Duration) *amqp.Channel {
 	return c.open
 }
 
-// settle ends what was on a channel that is gone.
+// settle ends what was on a channel that is gone. When the exchange is missing, that is found for certain before the next message goes there: those here may
+// have come before it went.
 func (c *channel) settle(cause error) {
 	if isPrecondition(cause) && c.judge(cause) {
 		return
@@ -221,7 +227,7 @@ func (c *channel) settle(cause error) {
 	if isMissing(cause) {
 		c.publisher.places.forget(c.publisher.options.Exchange)
 	}
-	c.fail(classify(cause))
+	c.fail(unavailable(cause))
 }
 
 // fail tells the lanes of everything written and queued, lowest first, until there is nothing more. What is appended meanwhile came before its lane knew,

@@ -191,3 +191,20 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		}
 	})
 }
+
+func TestALargeMessageOnASlowLinkTakesItsTime(t *testing.T) {
+	c := newChannel(nil)
+	c.flight.push(&shipment{})
+	c.begin(&amqp.Channel{})
+	longAgo := time.Now().Add(-time.Hour)
+	require.Nil(t, c.overdue(time.Minute, false), "nothing is open")
+	c.flight.write()
+	c.moved, c.busy = longAgo, true
+	require.Nil(t, c.overdue(time.Minute, true), "it is still being written")
+	c.moved = longAgo
+	require.NotNil(t, c.overdue(time.Minute, false), "the network stands still")
+	require.Nil(t, c.overdue(time.Minute, false), "it is closed only once")
+	c.begin(&amqp.Channel{})
+	c.moved, c.busy = longAgo, false
+	require.NotNil(t, c.overdue(time.Minute, true), "others are being written")
+}

@@ -9,13 +9,9 @@ import (
 	"github.com/mqferry/mqferry/handlers"
 )
 
-// classify gives what ended a channel or a connection its class. It is the whole channel's, never one message's.
-func classify(cause error) error {
-	if isMissing(cause) {
-		return handlers.Unroutable(cause)
-	}
-	var said *amqp.Error
-	if errors.As(cause, &said) && said.Code == amqp.AccessRefused {
+// unavailable says what ended a channel or a connection. That is the whole channel's, never one message's, and what was stored is not known.
+func unavailable(cause error) error {
+	if hasCode(cause, amqp.AccessRefused) {
 		cause = fmt.Errorf("the user may not publish there, give it the right to write: %w", cause)
 	}
 	return handlers.Unavailable(cause)

@@ -1,6 +1,8 @@
 package rabbitmq_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers/rabbitmq"
+	"github.com/mqferry/mqferry/handlers/record"
 	"github.com/mqferry/mqferry/integration/brokers"
 )
 
@@ -117,6 +120,7 @@ func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
 	w.own.ConfirmTimeout = config.Duration(time.Second)
+	w.config = func(c *rabbitmq.Config) { c.Heartbeat = config.Duration(time.Second) }
 	r := w.start()
 	w.produce(0, 100, 1)
 	w.settled(100)
@@ -128,7 +132,7 @@ func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
 	}, "it is still shown up")
 	_, since, err := w.destination.Health.State()
 	require.ErrorContains(t, err, "low on memory")
-	w.eventually(func() bool { return time.Since(since) > 3*time.Second }, "time does not pass")
+	w.eventually(func() bool { return time.Since(since) > 5*time.Second }, "time does not pass")
 	up, _, _ := w.destination.Health.State()
 	require.False(t, up, "it is shown up while it is blocked")
 	b.Ctl(t, "set_vm_memory_high_watermark", "0.6")
@@ -176,4 +180,42 @@ func TestAQueueDeletedUnderLoadIsMadeAgain(t *testing.T) {
 	require.GreaterOrEqual(t, len(got)+purged, 4000, "messages are lost")
 	require.LessOrEqual(t, w.destination.Meter.Recreated.Load(), int64(1))
 	require.LessOrEqual(t, w.destination.Meter.Failed.Load()+w.destination.Meter.Refused.Load(), int64(1500), "attempts")
+}
+
+func TestAStalledLinkIsGivenUpAndEndsAtOnce(t *testing.T) {
+	b := brokers.RabbitMQ(t, "a")
+	link := b.Link(t)
+	w := newWorld(t, b.URLAt(link.Address()))
+	w.config = func(c *rabbitmq.Config) {
+		c.Heartbeat, c.DialTimeout = config.Duration(time.Second), config.Duration(time.Second)
+	}
+	w.window = 5000
+	r := w.start()
+	w.produce(0, 100, 2)
+	w.settled(100)
+	for n := 100; n < 2000; n++ { // More than fits on the way.
+		payload := strconv.Itoa(n) + strings.Repeat(" ", 20000)
+		w.site.Produce(memoryTopic, n%2, &record.Record{Value: []byte(payload)})
+	}
+	link.Stall()
+	w.eventually(func() bool {
+		up, _, _ := w.destination.Health.State()
+		return !up
+	}, "it is still shown up")
+	require.NoError(t, link.Heal())
+	w.settled(2000)
+	for n := 2000; n < 6000; n++ {
+		w.site.Produce(memoryTopic, n%2, &record.Record{Value: make([]byte, 20000)})
+	}
+	link.Stall()
+	r.kill()
+	require.NoError(t, link.Heal())
+	w.url = b.URL()
+	seen := map[string]bool{}
+	for _, p := range w.arrived(w.out) {
+		if number := strings.TrimSpace(p); len(number) < 10 {
+			seen[number] = true
+		}
+	}
+	require.Len(t, seen, 2000, "messages are missing")
 }

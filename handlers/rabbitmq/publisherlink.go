@@ -154,8 +154,9 @@ func (p *publisher) look(l *link, running *sync.WaitGroup) {
 		}
 		return
 	}
+	moved := l.out.moved()
 	for _, c := range p.channels {
-		if ch := c.overdue(time.Duration(p.options.ConfirmTimeout)); ch != nil {
+		if ch := c.overdue(time.Duration(p.options.ConfirmTimeout), moved); ch != nil {
 			running.Go(func() { l.expire(ch) })
 		}
 	}

@@ -10,6 +10,8 @@ import (
 const (
 	// gatherMost is how much waits for the network before a write does.
 	gatherMost = 1 << 20
+	// piece is how much is written at once, and counted.
+	piece = 64 << 10
 	// lastWrite is how long the last bytes before a close may take.
 	lastWrite = 200 * time.Millisecond
 )
@@ -26,6 +28,8 @@ type outlet struct {
 	work   sync.Cond
 	room   sync.Cond
 	waits  []byte
+	pieces int // Written so far.
+	seen   int // Of these, when it was last asked.
 	closed bool
 	err    error
 }
@@ -46,11 +50,34 @@ func (o *outlet) run() {
 			_ = o.Conn.Close()
 			return
 		}
-		if _, err := o.Conn.Write(batch); err != nil {
+		if err := o.write(batch); err != nil {
 			o.fail(err)
 			return
 		}
 	}
+}
+
+func (o *outlet) write(batch []byte) error {
+	for len(batch) > 0 {
+		n, err := o.Conn.Write(batch[:min(len(batch), piece)])
+		if err != nil {
+			return err
+		}
+		batch = batch[n:]
+		o.mu.Lock()
+		o.pieces++
+		o.mu.Unlock()
+	}
+	return nil
+}
+
+// moved reports whether anything was written since it was last asked.
+func (o *outlet) moved() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.seen
+	o.seen = o.pieces
+	return o.pieces != was
 }
 
 // next takes what has gathered, and leaves spare in its place. It reports false when nothing more will come.

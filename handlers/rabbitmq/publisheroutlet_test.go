@@ -47,9 +47,12 @@ func TestWritesArriveInOrderAndBeforeTheClose(t *testing.T) {
 		_, err := o.Write(b)
 		require.NoError(t, err)
 	}
+	require.False(t, o.moved())
 	go func() { _ = o.Close() }()
 	within(t, "reading", func() {
 		got, err := io.ReadAll(far)
+		require.True(t, o.moved())
+		require.False(t, o.moved())
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got))
 	})
