@@ -24,6 +24,7 @@ type inbox struct {
 	claimIdle     time.Duration
 	subscribed    bool           // The subscriber's own goroutine's, like the next.
 	noGroupBefore bool           // The group was not there when this began.
+	settled       string         // The position of the last message that was acked by whoever has it.
 	last          *record.Record // Of the message that is being emitted; the stock subscriber emits one after the other. Nil for an entry that is gone.
 	noGroup       atomic.Bool    // The group is gone.
 
@@ -173,13 +174,13 @@ func (i *inbox) has(id string) bool {
 	return has
 }
 
-// awaitAck waits until an entry is acked, for a while.
-func (i *inbox) awaitAck(ctx context.Context, id string) {
+// awaitAck waits until the last settled entry is acked at the server, for a while.
+func (i *inbox) awaitAck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stockDrain)
 	defer cancel()
 	for {
 		i.mu.Lock()
-		_, has := i.held[id]
+		_, has := i.held[i.settled]
 		acked := i.acked
 		i.mu.Unlock()
 		if !has {

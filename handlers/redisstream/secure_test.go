@@ -37,15 +37,15 @@ func both(t *testing.T, do func(*testing.T, redisstream.Client)) {
 
 func TestARouteWithTLSAndALoginAtBothEnds(t *testing.T) {
 	both(t, func(t *testing.T, client redisstream.Client) {
-		a := newAuthority(t)
-		server, encrypted := a.server("redis.example", time.Now().Add(time.Hour),
+		certs := brokers.NewCertificates(t)
+		server, address := encrypted(t, certs, certs.WrongName,
 			"--aclfile", aclFile(t, "user default on nopass ~* &* +@all", "user ferry on >"+canary+" ~* &* +@all"))
 		w := newWorld(t, server.Address(), server.Address())
 		w.change = []func(*redisstream.Config){func(c *redisstream.Config) {
 			c.Address, c.Client = nil, client
-			c.URL = []config.URL{parseURL(t, "rediss://ferry:"+strings.ReplaceAll(canary, "%", "%25")+"@"+encrypted+"/")}
-			c.TLS = a.client()
-			c.TLS.ServerName = "redis.example"
+			c.URL = []config.URL{parseURL(t, "rediss://ferry:"+strings.ReplaceAll(canary, "%", "%25")+"@"+address+"/")}
+			c.TLS = clientTLS(certs)
+			c.TLS.ServerName = "elsewhere.example"
 		}}
 		w.produce(0, 50)
 		stop := w.relay()
@@ -76,10 +76,10 @@ func TestOptionsBesideAURLTakeThePlaceOfWhatItHolds(t *testing.T) {
 
 // TestTroubleAtTheDoorIsOneClearError has what can go wrong before a server lets anybody in.
 func TestTroubleAtTheDoorIsOneClearError(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
-	good, encrypted := a.server("redis.example", time.Now().Add(time.Hour),
+	certs := brokers.NewCertificates(t)
+	good, secured := encrypted(t, certs, certs.Server,
 		"--aclfile", aclFile(t, "user default on nopass ~* &* +@all", "user ferry on >"+canary+" ~* &* +@all -select"))
-	_, expired := a.server("expired", time.Now().Add(-time.Minute))
+	_, expired := encrypted(t, certs, certs.Expired)
 	locked := miniredis.RunT(t)
 	locked.RequireAuth("another")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,24 +91,24 @@ func TestTroubleAtTheDoorIsOneClearError(t *testing.T) {
 		change  func(*redisstream.Config)
 		want    []string
 	}{
-		"another authority": {encrypted, func(c *redisstream.Config) {
-			c.TLS = a.client()
-			c.TLS.CA = config.Path(other.file)
+		"another authority": {secured, func(c *redisstream.Config) {
+			c.TLS = clientTLS(certs)
+			c.TLS.CA = config.Path(certs.OtherCA)
 		}, []string{"unknown authority", "set tls.ca"}},
-		"another name": {encrypted, func(c *redisstream.Config) {
-			c.TLS = a.client()
+		"another name": {secured, func(c *redisstream.Config) {
+			c.TLS = clientTLS(certs)
 			c.TLS.ServerName = "valkey.example"
 		}, []string{"valkey.example", "set tls.server_name"}},
-		"a certificate that has expired": {expired, func(c *redisstream.Config) { c.TLS = a.client() }, []string{"expired", "replace the server's certificate"}},
-		"no certificate of our own": {encrypted, func(c *redisstream.Config) {
-			c.TLS = &config.TLS{CA: config.Path(a.file)}
+		"a certificate that has expired": {expired, func(c *redisstream.Config) { c.TLS = clientTLS(certs) }, []string{"expired", "replace the server's certificate"}},
+		"no certificate of our own": {secured, func(c *redisstream.Config) {
+			c.TLS = &config.TLS{CA: config.Path(certs.CA)}
 		}, []string{"certificate required", "set tls.cert and tls.key"}},
-		"a file that is gone": {encrypted, func(c *redisstream.Config) {
+		"a file that is gone": {secured, func(c *redisstream.Config) {
 			c.TLS = &config.TLS{CA: "gone.crt"}
 		}, []string{"gone.crt: no such file"}},
-		"no TLS at a port that has it": {encrypted, func(*redisstream.Config) {}, []string{"set tls or write rediss://"}},
+		"no TLS at a port that has it": {secured, func(*redisstream.Config) {}, []string{"set tls or write rediss://"}},
 		"TLS at a port without it": {good.Address(), func(c *redisstream.Config) {
-			c.TLS, c.DialTimeout = a.client(), config.Duration(500*time.Millisecond)
+			c.TLS, c.DialTimeout = clientTLS(certs), config.Duration(500*time.Millisecond)
 		}, []string{"leave out tls"}},
 		"a server that never answers": {silent.Addr().String(), func(c *redisstream.Config) {
 			c.DialTimeout = config.Duration(100 * time.Millisecond)
@@ -160,19 +160,21 @@ func connections(t *testing.T, c *redis.Client) int {
 
 func TestACertificateThatIsReplacedIsUsedFromThenOn(t *testing.T) {
 	both(t, func(t *testing.T, client redisstream.Client) {
-		a := newAuthority(t)
-		server, encrypted := a.server("redis.example", time.Now().Add(time.Hour))
+		certs := brokers.NewCertificates(t)
+		server, address := encrypted(t, certs, certs.Server)
 		w := newWorld(t, server.Address(), server.Address())
-		tls := a.client()
+		show := func(pair brokers.KeyPair) {
+			t.Helper()
+			require.NoError(t, w.client.Do(t.Context(), "CONFIG", "SET", "tls-cert-file", pair.Cert, "tls-key-file", pair.Key).Err())
+		}
 		w.change = []func(*redisstream.Config){func(c *redisstream.Config) {
-			c.Address, c.TLS, c.Client = []string{encrypted}, tls, client
+			c.Address, c.TLS, c.Client = []string{address}, clientTLS(certs), client
 		}}
 		stop := w.relay()
 		w.produce(0, 10)
 		w.settled(10)
 
-		cert, key := a.issue("late", time.Now().Add(-time.Minute))
-		require.NoError(t, w.client.Do(t.Context(), "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key).Err())
+		show(certs.Expired)
 		_, err := w.client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Result()
 		require.NoError(t, err)
 		before := connections(t, w.client)
@@ -184,8 +186,7 @@ func TestACertificateThatIsReplacedIsUsedFromThenOn(t *testing.T) {
 		<-time.After(2 * time.Second) // How long it lasts.
 		require.Less(t, connections(t, w.client)-before, 60, "a hot loop")
 
-		cert, key = a.issue("new", time.Now().Add(time.Hour))
-		require.NoError(t, w.client.Do(t.Context(), "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key).Err())
+		show(certs.Server)
 		w.settled(20)
 		stop()
 		w.requireNoLoss(20, 10)

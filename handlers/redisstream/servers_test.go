@@ -41,7 +41,7 @@ func replicate(t *testing.T, of, replica string) {
 		host, port, err = net.SplitHostPort(of)
 		require.NoError(t, err)
 	}
-	require.NoError(t, client.SlaveOf(t.Context(), host, port).Err())
+	require.NoError(t, client.ReplicaOf(t.Context(), host, port).Err())
 	if of == "" {
 		return
 	}

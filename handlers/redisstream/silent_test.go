@@ -61,10 +61,10 @@ func TestAMessageThatTakesLongToSendIsNoSilence(t *testing.T) {
 	link := destination.Link(t)
 	w := newWorld(t, destination.Address(), destination.Address())
 	w.to = link.Address()
-	w.destOwn.ConfirmTimeout, w.destOwn.WaitTimeout = config.Duration(time.Second), config.Duration(time.Millisecond)
+	w.destOwn.ConfirmTimeout, w.destOwn.WaitTimeout = config.Duration(2*time.Second), config.Duration(time.Millisecond)
 	p := w.publisher()
 	require.NoError(t, p.Publish(w.out, message.NewMessage("first", []byte("payload"))))
-	link.Bandwidth(16 << 20)
+	link.Bandwidth(12 << 20)
 	results := make(chan error, 2)
 	began := time.Now()
 	for _, size := range []int{1, 48 << 20} {

@@ -129,6 +129,7 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 	}
 	// Its Close closes the client, which ends the reads that look at no context: they must know by then that they are to end.
 	defer func() {
+		i.awaitAck(life)
 		cancel()
 		_ = sub.Close()
 	}()
@@ -200,11 +201,8 @@ func (s *stockSubscriber) hand(intake, life context.Context, out chan<- *message
 	for {
 		select {
 		case <-given.Acked():
+			i.settled = r.Source.Position
 			msg.Ack()
-			if intake.Err() != nil {
-				i.awaitAck(life, r.Source.Position)
-				return false
-			}
 			return true
 		case <-given.Nacked():
 			s.source.Meter.Nacked.Add(1)
