@@ -106,7 +106,8 @@ func (o *options) checks() []config.Option {
 		config.WithBrokers(slices.Collect(maps.Keys(o.brokers))...),
 		config.WithRouteKeys(routeKeys()...),
 		config.WithCheck(func(cfg *config.Config) error {
-			_, err := newPlan(cfg, o)
+			p, err := newPlan(cfg, o)
+			p.name(cfg)
 			return err
 		}),
 	}

@@ -82,12 +82,26 @@ func place(at config.Raw, topic string, options handlers.Options, group string, 
 	switch {
 	case topic == "" && instead == "":
 		return "", at.Locate(config.Invalid("topic", "is missing; write the name of a topic"))
-	case topic != "" && instead != "":
+	case topic != "" && instead != "" && topic != instead:
 		return topic, at.Errorf("has a topic, %q, and names another place as well: leave one of them out", topic)
 	case topic == "":
 		return instead, nil
 	}
 	return topic, nil
+}
+
+// name gives the ends that their brokers have named a topic in cfg too.
+func (p *plan) name(cfg *config.Config) {
+	for i := range cfg.Routes {
+		for _, r := range p.routes {
+			if r.Name == cfg.Routes[i].Name {
+				cfg.Routes[i].From.Topic = r.From.Topic
+				if cfg.Routes[i].To.Topic == "" { // Otherwise it may be escaped.
+					cfg.Routes[i].To.Topic = r.To.Topic
+				}
+			}
+		}
+	}
 }
 
 // fill finds the placeholders in the destination's topic. The short form has none.
