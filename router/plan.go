@@ -65,7 +65,10 @@ func (p *plan) route(r config.Route) (routePlan, error) {
 		o, err := dc.DestinationOptions(r.To)
 		route.destination = o
 		route.To.Topic, err = place(r.To.Options, r.To.Topic, o, "", err)
-		errs = append(errs, err, route.fill(r.To.Topic))
+		errs = append(errs, err)
+		if placed(o, "") == "" {
+			errs = append(errs, route.fill(r.To.Topic))
+		}
 	}
 	return route, config.Join(errs...)
 }
@@ -75,10 +78,7 @@ func place(at config.Raw, topic string, options handlers.Options, group string, 
 	if wrong != nil {
 		return topic, wrong
 	}
-	instead := ""
-	if placed, ok := options.(handlers.Placed); ok {
-		instead = placed.Place(group)
-	}
+	instead := placed(options, group)
 	switch {
 	case topic == "" && instead == "":
 		return "", at.Locate(config.Invalid("topic", "is missing; write the name of a topic"))
@@ -88,6 +88,14 @@ func place(at config.Raw, topic string, options handlers.Options, group string, 
 		return instead, nil
 	}
 	return topic, nil
+}
+
+// placed gives the place that options name, if they do.
+func placed(options handlers.Options, group string) string {
+	if p, ok := options.(handlers.Placed); ok {
+		return p.Place(group)
+	}
+	return ""
 }
 
 // name gives the ends that their brokers have named a topic in cfg too.
