@@ -102,12 +102,11 @@ func (i *inbox) Unmarshal(values map[string]any) (*message.Message, error) {
 	return message.NewMessage(i.last.ID, nil), nil
 }
 
-func (i *inbox) isNoGroup(err error) bool {
-	if redis.HasErrorPrefix(err, "NOGROUP") {
-		i.noGroup.Store(true)
-		return true
-	}
-	return false
+// stopOn notes why the stock subscriber is to end.
+func (i *inbox) stopOn(err error) bool {
+	// A read that waits when the stream is deleted is answered with UNBLOCKED.
+	i.noGroup.Store(redis.HasErrorPrefix(err, "NOGROUP") || redis.HasErrorPrefix(err, "UNBLOCKED"))
+	return true
 }
 
 // DialHook changes nothing.

@@ -123,7 +123,7 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 	client := redis.NewClient(s.connection.options(stockSockets))
 	defer client.Close()
 	client.AddHook(i)
-	sub, err := stock.NewSubscriber(s.settings(life, client, i, again), s.log)
+	sub, err := stock.NewSubscriber(s.settings(client, i, again), s.log)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 }
 
 // settings are the safe ones. The stock subscriber cannot begin a new group behind the newest entry once more: what came in between would be lost.
-func (s *stockSubscriber) settings(life context.Context, client *redis.Client, i *inbox, again bool) stock.SubscriberConfig {
+func (s *stockSubscriber) settings(client *redis.Client, i *inbox, again bool) stock.SubscriberConfig {
 	oldest := "0"
 	switch start := s.source.Start; {
 	case start.Latest && !again:
@@ -175,7 +175,8 @@ func (s *stockSubscriber) settings(life context.Context, client *redis.Client, i
 		NackResendSleep: s.connection.resend, BlockTime: blockTime, DisableIndefiniteInitialBlock: true,
 		ClaimInterval: min(stockClaim, i.claimIdle/2), MaxIdleTime: i.claimIdle,
 		ShouldClaimPendingMessage: func(p redis.XPendingExt) bool { return !i.has(p.ID) },
-		ShouldStopOnReadErrors:    func(err error) bool { return life.Err() != nil || i.isNoGroup(err) },
+		// An entry may be pending whose answer got lost: after a new start it comes before any other.
+		ShouldStopOnReadErrors: i.stopOn,
 	}
 }
 
