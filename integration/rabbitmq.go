@@ -24,6 +24,7 @@ type RabbitMQ struct {
 	exchange    string // Some of the messages are published to it.
 	reached     string // For the ferry.
 	arguments   amqp.Table
+	heartbeat   string
 	transient   bool
 	size        int
 	test        testing.TB
@@ -98,9 +99,15 @@ func (q *RabbitMQ) Persistent() *RabbitMQ {
 	return q
 }
 
+// Heartbeat sets the data center's option heartbeat: how soon a side that is silent is noticed.
+func (q *RabbitMQ) Heartbeat(every string) *RabbitMQ {
+	q.heartbeat = ", heartbeat: " + every
+	return q
+}
+
 // Site is the name of the data center, and its broker as a config file describes it.
 func (q *RabbitMQ) Site() (name, broker string) {
-	return q.site, fmt.Sprintf("rabbitmq: {url: %q, heartbeat: 2s}", q.reached)
+	return q.site, fmt.Sprintf("rabbitmq: {url: %q%s}", q.reached, q.heartbeat)
 }
 
 // Topic is the name of the queue.

@@ -202,6 +202,21 @@ func (r *Route) WantAtMost(t testing.TB, duplicates int) ledger.Report {
 	return report
 }
 
+// WantOneGap reads the destination to its end and wants to be missing, of all that was sent, at most one run of messages, all of them before the n-th:
+// somebody threw them away, and with them nothing else. The rest is in order, with so many duplicates at most. It is for sources of one lane.
+func (r *Route) WantOneGap(t testing.TB, n, duplicates int) {
+	t.Helper()
+	report := r.Check(t)
+	require.Zero(t, report.OutOfOrder+report.Damaged+report.Unknown, "%s; %v", report, report.Findings)
+	require.LessOrEqual(t, report.Duplicated, duplicates, "%s; %v", report, report.Findings)
+	gaps := r.books.Gaps(r.From.make(0, r.Name, r.To).lane)
+	require.LessOrEqual(t, len(gaps), 1, "%s", report)
+	for _, gap := range gaps {
+		require.Less(t, gap.Last, uint64(n), "what was sent after the loss is missing too")
+	}
+	t.Logf("%s; missing %v, before %d", report, gaps, n)
+}
+
 // Check reads the destination to its end, once, and gives the state of the books.
 func (r *Route) Check(t testing.TB) ledger.Report {
 	t.Helper()

@@ -144,6 +144,26 @@ func (l *lane) settle(r *Report, p *page, first uint64) {
 	}
 }
 
+func (l *lane) gaps() []Gap {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var gaps []Gap
+	for _, number := range slices.Sorted(maps.Keys(l.pages)) {
+		p := l.pages[number]
+		for i := range uint64(pageSize) {
+			seq := number*pageSize + i
+			switch {
+			case !p.produced.has(i) || p.arrived.has(i):
+			case len(gaps) > 0 && gaps[len(gaps)-1].Last+1 == seq:
+				gaps[len(gaps)-1].Last = seq
+			default:
+				gaps = append(gaps, Gap{seq, seq})
+			}
+		}
+	}
+	return gaps
+}
+
 // neighbours says what became of the messages beside this one.
 func (l *lane) neighbours(seq uint64) string {
 	after := "the one after " + l.state(seq+1)

@@ -47,6 +47,14 @@ func (l *Ledger) Check() Report {
 	return r
 }
 
+// Gap is a run of consecutive messages of one lane that were produced and have not arrived.
+type Gap struct{ First, Last uint64 }
+
+// Gaps gives what is lost of a lane as runs, in order; for tests in which somebody threw messages away on purpose.
+func (l *Ledger) Gaps(lane string) []Gap {
+	return l.lane(lane).gaps()
+}
+
 func (l *Ledger) lane(name string) *lane {
 	l.mu.RLock()
 	found := l.lanes[name]

@@ -19,6 +19,7 @@ type Link struct {
 	delay    atomic.Int64 // one way, in nanoseconds
 	up, down limiter
 	buffers  sync.Pool
+	accepted atomic.Int64
 	running  sync.WaitGroup
 
 	mu          sync.Mutex
@@ -49,6 +50,9 @@ func New(listen, upstream string) (*Link, error) {
 
 // Address is the host:port that a client connects to. It stays the same through Cut and Heal.
 func (l *Link) Address() string { return l.address }
+
+// Accepted is how many connections the link has taken so far, those included that got no further than to it.
+func (l *Link) Accepted() int { return int(l.accepted.Load()) }
 
 // Delay sets the round-trip time that the link adds: half of it each way, counted from the arrival of each byte, with
 // as many bytes on the way as fit into 64 MiB for each direction of a connection. Bytes already on the way keep
@@ -150,6 +154,7 @@ func (l *Link) accept(listener net.Listener) {
 		if err != nil {
 			continue // the one connection failed, the listener did not
 		}
+		l.accepted.Add(1)
 		c := newConnection(client.(*net.TCPConn))
 		if !l.add(c, listener) {
 			c.abort()

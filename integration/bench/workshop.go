@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -34,17 +33,8 @@ func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) 
 
 func (w *workshop) remove() { _ = os.RemoveAll(w.dir) }
 
-// ferry runs mqferry with one route and the default options.
-func (w *workshop) ferry(run, from, to string) (stop func(), err error) {
-	text := strings.Join([]string{
-		"datacenters:", "  a: {" + from + "}", "  b: {" + to + "}",
-		"routes:", "  - {name: " + run + ", from: a/bench, to: b/" + run + "}", "",
-	}, "\n")
-	return w.run(run, text, w.file("mqferry"), "run", "-c", w.file(run))
-}
-
 // run starts a program whose config is text in a file named after the run.
-func (w *workshop) run(run, text, program string, arguments ...string) (stop func(), err error) {
+func (w *workshop) run(run, text, program string, arguments ...string) (*moving, error) {
 	if err := os.WriteFile(w.file(run), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -52,9 +42,16 @@ func (w *workshop) run(run, text, program string, arguments ...string) (stop fun
 	if err != nil {
 		return nil, err
 	}
-	return func() {
+	stop := func() {
 		if err := p.End(syscall.SIGTERM, 30*time.Second); err != nil {
 			p.Kill()
 		}
-	}, nil
+	}
+	ended := func() error {
+		if p.Running() {
+			return nil
+		}
+		return fmt.Errorf("it ended: %s", p.LastOutput())
+	}
+	return &moving{stop, ended}, nil
 }

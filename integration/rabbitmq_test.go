@@ -1,0 +1,306 @@
+package integration_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mqferry/mqferry/integration"
+	"github.com/mqferry/mqferry/integration/brokers"
+	"github.com/mqferry/mqferry/integration/link"
+)
+
+const (
+	rabbitWindow = 1000
+	// An ack has no answer in AMQP: what was acked on a connection that is dead already comes again too, up to all that was prefetched.
+	rabbitPrefetch = 1500
+	rabbitConfig   = "defaults: {window: 1000}\nshutdown_timeout: 3s"
+	// A stop may take the shutdown_timeout, and as long again and a little more on a busy machine.
+	rabbitStopTime = 8 * time.Second
+)
+
+// rabbit is a RabbitMQ of the test's own, and the link through which the ferry reaches it.
+type rabbit struct {
+	broker *brokers.Broker
+	link   *link.Link
+}
+
+func newRabbit(t *testing.T) rabbit {
+	t.Helper()
+	broker := brokers.RabbitMQOwn(t)
+	return rabbit{broker, broker.Link(t)}
+}
+
+// queue makes a queue that is reached through the link. Its messages survive the broker, and silence is noticed within seconds.
+func (r rabbit) queue(t *testing.T, site string, settings ...string) *integration.RabbitMQ {
+	t.Helper()
+	return integration.NewRabbitMQ(t, site, r.broker, settings...).Through(r.link.Address()).Persistent().Heartbeat("1s")
+}
+
+// fault is something that happens to a RabbitMQ.
+type fault struct {
+	name       string
+	begin, end func(t *testing.T, r rabbit, q *integration.RabbitMQ)
+	// seen says that the ferry is not ready meanwhile: as the destination, as the source.
+	seen [2]bool
+	// brief says that the test is in a short run too.
+	brief bool
+}
+
+const (
+	asDestination = 0
+	asSource      = 1
+)
+
+// processFaults end or halt the broker's process; networkFaults leave it alone.
+func processFaults() []fault {
+	start := func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Start(t) }
+	return []fault{
+		{"stopped", func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Stop(t) }, start, [2]bool{true, true}, false},
+		{"killed", func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Kill(t) }, start, [2]bool{true, true}, true},
+		{
+			"paused",
+			func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Pause(t) },
+			func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Resume(t) },
+			[2]bool{true, true},
+			false,
+		},
+	}
+}
+
+func networkFaults() []fault {
+	heal := func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { require.NoError(t, r.link.Heal()) }
+	control := func(arguments string) func(t *testing.T, r rabbit, _ *integration.RabbitMQ) {
+		return func(t *testing.T, r rabbit, _ *integration.RabbitMQ) { r.broker.Ctl(t, strings.Fields(arguments)...) }
+	}
+	return []fault{
+		{
+			"its connections closed",
+			func(t *testing.T, _ rabbit, q *integration.RabbitMQ) {
+				integration.Eventually(t, 30*time.Second, func() string {
+					if q.CloseConnections(t) > 0 {
+						return ""
+					}
+					return "RabbitMQ does not list a connection of the ferry yet"
+				})
+			},
+			func(*testing.T, rabbit, *integration.RabbitMQ) {},
+			[2]bool{},
+			true,
+		},
+		// RabbitMQ blocks who publishes, and nobody else.
+		{
+			"out of memory", control("set_vm_memory_high_watermark absolute 1"), control("set_vm_memory_high_watermark 0.4"),
+			[2]bool{true, false},
+			true,
+		},
+		{"out of disk", control("set_disk_free_limit 900000GB"), control("set_disk_free_limit 50MB"), [2]bool{true, false}, false},
+		{"cut off", func(_ *testing.T, r rabbit, _ *integration.RabbitMQ) { r.link.Cut() }, heal, [2]bool{true, true}, false},
+		{
+			"behind a link that stalls", func(_ *testing.T, r rabbit, _ *integration.RabbitMQ) { r.link.Stall() }, heal,
+			[2]bool{true, true},
+			true,
+		},
+	}
+}
+
+// eachFault runs the test for each fault. Those of a kind share a broker and come one after the other, in parallel with the other kind.
+func eachFault(t *testing.T, test func(t *testing.T, r rabbit, f fault)) {
+	t.Helper()
+	for name, faults := range map[string][]fault{"process": processFaults(), "network": networkFaults()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broken := newRabbit(t)
+			for _, f := range faults {
+				if testing.Short() && !f.brief {
+					continue
+				}
+				t.Run(f.name, func(t *testing.T) { test(t, broken, f) })
+			}
+		})
+	}
+}
+
+// suffer lets the fault begin, sees the ferry notice it, and holds it for a while, in which the ferry may not knock too often. Who is cut off is not
+// seen at the link, so nobody counts then but the ferry itself.
+func suffer(t *testing.T, f fault, r rabbit, q *integration.RabbitMQ, ferry *integration.Ferry, route *integration.Route, role int) {
+	t.Helper()
+	site, _ := q.Site()
+	f.begin(t, r, q)
+	if f.seen[role] {
+		ferry.WaitTrouble(t, route, 30*time.Second, site)
+	}
+	const hold = 3 * time.Second
+	attempts, accepted := ferry.Attempts(route), r.link.Accepted()
+	ferry.MaxRSS(t, hold)
+	attempts, accepted = ferry.Attempts(route)-attempts, r.link.Accepted()-accepted
+	t.Logf("in %v %v attempts and %d connections", hold, attempts, accepted)
+	const most = 20 * int(hold/time.Second)
+	require.LessOrEqual(t, int(attempts), most, "failed attempts within %v", hold)
+	require.LessOrEqual(t, accepted, most, "connections within %v", hold)
+}
+
+func TestRabbitMQAsTheDestinationLosesNothingWhateverHappensToIt(t *testing.T) {
+	eachFault(t, func(t *testing.T, r rabbit, f fault) {
+		q := r.queue(t, "far")
+		route := integration.NewRoute(redis().end(t, "near", brokers.Redis(t, "a")), q)
+		ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+		stop := route.Load(t, 500)
+		ferry.WaitConfirmed(t, route, 500, time.Minute)
+		suffer(t, f, r, q, ferry, route, asDestination)
+		confirmed := ferry.Confirmed(route)
+		f.end(t, r, q)
+		ferry.WaitConfirmed(t, route, confirmed+1000, time.Minute)
+		ferry.WaitReady(t, time.Minute)
+
+		// Again, and now it has to stop.
+		f.begin(t, r, q)
+		if f.seen[asDestination] {
+			ferry.WaitTrouble(t, route, 30*time.Second, "far")
+		}
+		ferry.Terminate(t, rabbitStopTime)
+		f.end(t, r, q)
+		stop()
+		ferry = integration.Run(t, integration.Config(rabbitConfig, route))
+		route.WaitAcked(t, time.Minute)
+		t.Log(route.WantAtMost(t, 2*rabbitWindow))
+		ferry.Stop(t, stopTime)
+	})
+}
+
+func TestRabbitMQAsTheSourceLosesNothingWhateverHappensToIt(t *testing.T) {
+	eachFault(t, func(t *testing.T, r rabbit, f fault) {
+		q := r.queue(t, "near")
+		destination := brokers.RedisOwn(t)
+		slow := destination.Link(t)
+		slow.Bandwidth(1 << 20)
+		route := integration.NewRoute(q, integration.NewRedis(t, "far", destination).Through(slow.Address()))
+		route.Send(t, 10_000) // Some ten seconds.
+		ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+		ferry.WaitConfirmed(t, route, 500, time.Minute)
+		suffer(t, f, r, q, ferry, route, asSource)
+		f.end(t, r, q)
+		route.WantUnacked(t)
+		confirmed := ferry.Confirmed(route)
+		ferry.WaitConfirmed(t, route, confirmed+1000, time.Minute)
+		ferry.WaitReady(t, time.Minute)
+
+		// Again, and now it has to stop.
+		route.Send(t, 2000)
+		f.begin(t, r, q)
+		if f.seen[asSource] {
+			ferry.WaitTrouble(t, route, 30*time.Second, "near")
+		}
+		ferry.Terminate(t, rabbitStopTime)
+		f.end(t, r, q)
+		slow.Bandwidth(0)
+		ferry = integration.Run(t, integration.Config(rabbitConfig, route))
+		route.WaitAcked(t, time.Minute)
+		duplicates := 2 * rabbitPrefetch
+		if f.name == "killed" {
+			duplicates = route.Sent() // It forgets the acks that it had not written yet.
+		}
+		t.Log(route.WantAtMost(t, duplicates))
+		ferry.Stop(t, stopTime)
+	})
+}
+
+func TestADestinationQueueThatIsDeletedIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	q := integration.NewRabbitMQ(t, "far", brokers.RabbitMQ(t, "a"))
+	route := integration.NewRoute(redis().end(t, "near", brokers.Redis(t, "a")), q)
+	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+	stop := route.Load(t, 1000)
+	ferry.WaitConfirmed(t, route, 1000, time.Minute)
+	q.DeleteQueue(t)
+	deleted := route.Sent()
+	confirmed := ferry.Confirmed(route)
+	ferry.WaitConfirmed(t, route, confirmed+2000, time.Minute)
+	stop()
+	route.WaitAcked(t, time.Minute)
+	ferry.WaitReady(t, 30*time.Second)
+	route.WantOneGap(t, deleted, rabbitWindow)
+	ferry.Stop(t, stopTime)
+}
+
+func TestASourceQueueThatIsDeletedIsReadOnWhenItIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	q := integration.NewRabbitMQ(t, "near", brokers.RabbitMQ(t, "a"))
+	destination := brokers.RedisOwn(t)
+	slow := destination.Link(t)
+	slow.Bandwidth(1 << 20)
+	route := integration.NewRoute(q, integration.NewRedis(t, "far", destination).Through(slow.Address()))
+	route.Send(t, 5000)
+	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+	ferry.WaitConfirmed(t, route, 500, time.Minute)
+	require.NotZero(t, q.DeleteQueue(t), "everything was read already")
+	deleted := route.Sent()
+	ferry.WaitTrouble(t, route, 30*time.Second, "near")
+	attempts := ferry.Attempts(route)
+	ferry.MaxRSS(t, 3*time.Second)
+	require.LessOrEqual(t, ferry.Attempts(route)-attempts, 60.0, "attempts while there is no queue")
+	slow.Bandwidth(0)
+	q.MakeQueue(t)
+	route.Send(t, 5000)
+	route.WaitAcked(t, time.Minute)
+	ferry.WaitReady(t, 30*time.Second)
+	route.WantOneGap(t, deleted, rabbitWindow)
+	ferry.Stop(t, stopTime)
+}
+
+func TestNoFailureOfTheDestinationUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
+	t.Parallel()
+	source := brokers.RabbitMQ(t, "b")
+	dead := integration.NewRabbitMQ(t, "dead", source)
+	q := integration.NewRabbitMQ(t, "near", source, "x-queue-type=quorum", "x-delivery-limit=3",
+		"x-dead-letter-exchange=", "x-dead-letter-routing-key="+dead.Topic()).Persistent()
+	destination := brokers.RedisOwn(t)
+	route := integration.NewRoute(q, redis().end(t, "far", destination))
+	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+	stop := route.Load(t, 1000)
+	for range 5 {
+		ferry.WaitConfirmed(t, route, ferry.Confirmed(route)+500, time.Minute)
+		destination.Kill(t)
+		ferry.WaitTrouble(t, route, 30*time.Second, "far")
+		destination.Start(t)
+	}
+	stop()
+	route.WaitAcked(t, time.Minute)
+	require.Empty(t, deadLetters(t, dead))
+	t.Log(route.WantAtMost(t, 5*rabbitWindow))
+	ferry.Stop(t, stopTime)
+}
+
+func TestNoCleanStopUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
+	t.Parallel()
+	source := brokers.RabbitMQ(t, "b")
+	dead := integration.NewRabbitMQ(t, "dead", source)
+	q := integration.NewRabbitMQ(t, "near", source, "x-queue-type=quorum", "x-delivery-limit=3",
+		"x-dead-letter-exchange=", "x-dead-letter-routing-key="+dead.Topic()).Persistent()
+	destination := brokers.RedisOwn(t)
+	slow := destination.Link(t)
+	slow.Bandwidth(1 << 20)
+	route := integration.NewRoute(q, integration.NewRedis(t, "far", destination).Through(slow.Address()))
+	route.Send(t, 15_000)
+	for range 5 { // With few in flight a stop is soon over; as many again, and more, wait in the client and go back.
+		ferry := integration.Run(t, integration.Config("defaults: {window: 200}", route))
+		ferry.WaitConfirmed(t, route, 200, time.Minute)
+		ferry.Stop(t, stopTime)
+		route.WantUnacked(t)
+	}
+	slow.Bandwidth(0)
+	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+	route.WaitAcked(t, time.Minute)
+	require.Empty(t, deadLetters(t, dead))
+	route.WantExactlyOnce(t)
+	ferry.Stop(t, stopTime)
+}
+
+// deadLetters says how many messages are in the queue.
+func deadLetters(t *testing.T, dead *integration.RabbitMQ) string {
+	t.Helper()
+	route := integration.NewRoute(dead, dead)
+	return route.Missing()
+}
