@@ -179,6 +179,18 @@ func TestManyMayWriteAtOnce(t *testing.T) {
 	require.Equal(t, ledger.Report{Produced: 80_000, Arrived: 80_000}, l.Check())
 }
 
+func TestGapsAreTheRunsOfWhatIsMissing(t *testing.T) {
+	l := ledger.New()
+	for seq := range uint64(10_000) {
+		l.Produced("a", seq, seq)
+		if seq != 7 && (seq < 4000 || seq > 8500) {
+			l.Arrived("a", seq, seq)
+		}
+	}
+	require.Equal(t, []ledger.Gap{{First: 7, Last: 7}, {First: 4000, Last: 8500}}, l.Gaps("a"))
+	require.Empty(t, l.Gaps("b"))
+}
+
 func BenchmarkProducedAndArrived(b *testing.B) {
 	l := ledger.New()
 	var seq uint64

@@ -89,6 +89,14 @@ func TestBytesPassBothWays(t *testing.T) {
 	exchange(t, dial(t, open(t, echo)), "hello")
 }
 
+func TestConnectionsAreCounted(t *testing.T) {
+	l := open(t, echo)
+	require.Zero(t, l.Accepted())
+	exchange(t, dial(t, l), "one")
+	exchange(t, dial(t, l), "two")
+	require.Equal(t, 2, l.Accepted())
+}
+
 func TestDelayAddsTheRoundTripTime(t *testing.T) {
 	l := open(t, echo)
 	l.Delay(100 * time.Millisecond)
