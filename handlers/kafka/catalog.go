@@ -1,9 +1,6 @@
 package kafka
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -112,15 +109,12 @@ func (c *catalog) answered(name string, q *question) {
 
 func (c *catalog) load(name string) (*topic, error) {
 	p := c.publisher
-	detail, err := p.conn.topic(p.life, name)
-	if errors.Is(err, errNoTopic) && p.config.Create {
-		detail, err = p.conn.create(p.life, name, p.config)
-	}
+	detail, err := p.conn.topicOrNew(p.life, name, p.config)
 	if err != nil {
-		return nil, c.misnamed(err)
+		return nil, misnamed(p.destination, err)
 	}
 	t := &topic{name: name, id: detail.id}
-	if t.keep, err = c.keeps(t, detail.partitions); err != nil {
+	if t.keep, err = keeps(p.life, p.destination, &p.config, name, detail.partitions); err != nil {
 		return nil, err
 	}
 	if err := c.readLimits(t); err != nil {
@@ -145,39 +139,11 @@ func (c *catalog) load(name string) (*topic, error) {
 }
 
 // misnamed finds whose fault a topic is that cannot be made with its name: the message's, if that names it, and otherwise the configuration's.
-func (c *catalog) misnamed(err error) error {
-	if handlers.ClassOf(err) == handlers.ClassPermanent && c.publisher.destination.Template == nil {
+func misnamed(d handlers.Destination, err error) error {
+	if handlers.ClassOf(err) == handlers.ClassPermanent && d.Template == nil {
 		return handlers.Unroutable(err)
 	}
 	return err
-}
-
-// keeps decides, once and for all messages, whether they stay in the partition of their number.
-func (c *catalog) keeps(t *topic, partitions int) (bool, error) {
-	p := c.publisher
-	rule := p.config.Partition
-	if rule == PartitionKey || rule == PartitionSpread || rule == PartitionAuto && p.config.Key != nil {
-		return false, nil
-	}
-	if p.destination.SourcePartitions == nil {
-		if rule == PartitionKeep {
-			return false, handlers.Unroutable(fmt.Errorf("topic %q: partition: keep needs a source with partitions; choose auto, key or spread", t.name))
-		}
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(p.life, adminTimeout)
-	defer cancel()
-	n, err := p.destination.SourcePartitions(ctx)
-	switch {
-	case err != nil:
-		return false, handlers.Unavailable(fmt.Errorf("count the partitions of the source: %w", err))
-	case n == partitions:
-		return true, nil
-	case rule == PartitionKeep:
-		return false, handlers.Unroutable(fmt.Errorf("topic %q has %d partitions and the source %d: partition: keep needs equally many; add partitions, or choose auto, key or spread", t.name, partitions, n))
-	}
-	p.destination.Logger.Warn("the topics have differently many partitions: messages go by key, not by partition", "topic", t.name, "source", n, "destination", partitions)
-	return false, nil
 }
 
 // revisit reads the topic's limits again, not in the way of messages.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -70,12 +71,27 @@ func (c *Connection) dial(options ...kgo.Opt) (*kgo.Client, error) {
 
 // Subscriber makes the subscriber of one route: a member of source.Group. It connects when it is subscribed.
 func (c *Connection) Subscriber(source handlers.Source, o SourceConfig) (message.Subscriber, error) {
+	source.Logger = orSilent(source.Logger)
+	if c.config.Client == Watermill {
+		return newStockSubscriber(c, source, o), nil
+	}
 	return handlers.NewSubscriber(source, newReader(c, source, o), commitInterval), nil
 }
 
 // Publisher makes the publisher of one route, with a producer of its own.
 func (c *Connection) Publisher(destination handlers.Destination, o DestinationConfig) (message.Publisher, error) {
+	destination.Logger = orSilent(destination.Logger)
+	if c.config.Client == Watermill {
+		return newStockPublisher(c, destination, o)
+	}
 	return newPublisher(c, destination, o)
+}
+
+func orSilent(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
 }
 
 // Close ends the client for questions. Questions under way fail.
@@ -129,6 +145,15 @@ func (c *Connection) topic(ctx context.Context, name string) (found, error) {
 		return found{}, handlers.Unavailable(fmt.Errorf("topic %q has no partitions yet", name))
 	}
 	return found{id: t.TopicID, partitions: len(t.Partitions)}, nil
+}
+
+// topicOrNew is topic, which is made if it is missing and the configuration says so.
+func (c *Connection) topicOrNew(ctx context.Context, name string, o DestinationConfig) (found, error) {
+	detail, err := c.topic(ctx, name)
+	if errors.Is(err, errNoTopic) && o.Create {
+		return c.create(ctx, name, o)
+	}
+	return detail, err
 }
 
 // create makes a topic and waits until it is there.

@@ -64,6 +64,11 @@ func (c Config) explained(address string, err error) error {
 	return fmt.Errorf("kafka broker %s: %w", address, err)
 }
 
+const (
+	adviceCredentials = "check sasl.username and sasl.password, and that the broker knows them for this sasl.mechanism"
+	adviceMechanism   = "choose a sasl.mechanism that this port takes"
+)
+
 // advice says what to do about an error of connecting that does not pass by itself; it is empty for others.
 func (c Config) advice(err error) string {
 	var (
@@ -76,9 +81,9 @@ func (c Config) advice(err error) string {
 	)
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return "check sasl.username and sasl.password, and that the broker knows them for this sasl.mechanism"
+		return adviceCredentials
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return "choose a sasl.mechanism that this port takes"
+		return adviceMechanism
 	case errors.Is(err, kerr.IllegalSaslState):
 		return "leave sasl out, or give the port that asks for it"
 	case errors.As(err, &unknown):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -28,30 +29,38 @@ const (
 	stale = 5 * time.Second
 )
 
-// readLimits asks for the topic's configuration. Without the right to read it, Kafka's defaults are assumed.
+// readLimits asks for the topic's configuration.
 func (c *catalog) readLimits(t *topic) error {
 	p := c.publisher
-	ctx, cancel := context.WithTimeout(p.life, adminTimeout)
-	defer cancel()
-	configs, err := p.conn.admin.DescribeTopicConfigs(ctx, t.name)
-	if err == nil && len(configs) > 0 {
-		err = configs[0].Err
-	}
-	limit, compacted := int64(defaultLimit), false
-	switch {
-	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		p.destination.Logger.Warn("no right to read the topic's limits: Kafka's defaults are assumed", "topic", t.name, "error", err)
-	case isMissing(err):
-		return handlers.Unroutable(fmt.Errorf("read the limits of topic %q: %w", t.name, err))
-	case err != nil || len(configs) == 0:
-		return handlers.Unavailable(fmt.Errorf("read the limits of topic %q: %w", t.name, err))
-	default:
-		limit, compacted = limits(configs[0])
+	limit, compacted, err := p.conn.limits(p.life, p.destination.Logger, t.name)
+	if err != nil {
+		return err
 	}
 	t.limit.Store(limit)
 	t.compacted.Store(compacted)
 	t.checked.Store(time.Now().UnixNano())
 	return nil
+}
+
+// limits asks for the largest batch that a topic takes, and whether it needs keys. Without the right to read that, Kafka's defaults are assumed.
+func (c *Connection) limits(ctx context.Context, logger *slog.Logger, topic string) (limit int64, compacted bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	configs, err := c.admin.DescribeTopicConfigs(ctx, topic)
+	if err == nil && len(configs) > 0 {
+		err = configs[0].Err
+	}
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		logger.Warn("no right to read the topic's limits: Kafka's defaults are assumed", "topic", topic, "error", err)
+		return defaultLimit, false, nil
+	case isMissing(err):
+		return 0, false, handlers.Unroutable(fmt.Errorf("read the limits of topic %q: %w", topic, err))
+	case err != nil || len(configs) == 0:
+		return 0, false, handlers.Unavailable(fmt.Errorf("read the limits of topic %q: %w", topic, c.hooks.explain(err)))
+	}
+	limit, compacted = limits(configs[0])
+	return limit, compacted, nil
 }
 
 func limits(r kadm.ResourceConfig) (limit int64, compacted bool) {
@@ -96,7 +105,7 @@ func (c *catalog) lower(t *topic, bytes int) {
 // admit refuses what the topic can never take, and sees to it that the client takes the rest.
 func (c *catalog) admit(t *topic, s *shipment) error {
 	if t.compacted.Load() && s.record.Key == nil {
-		return handlers.Permanent(fmt.Errorf("a record without a key cannot go into topic %q, which is compacted", t.name))
+		return keyless(t.name)
 	}
 	if int64(s.size) <= t.batches.Load() {
 		return nil
@@ -133,10 +142,15 @@ func (c *catalog) batchBytes(name string) int32 {
 }
 
 // tooLarge is the error of a shipment that the topic cannot take.
-func (t *topic) tooLarge(s *shipment) error {
-	limit := t.limit.Load()
-	if int64(s.size) <= limit {
+func (t *topic) tooLarge(s *shipment) error { return overLimit(t.name, s.size, t.limit.Load()) }
+
+func overLimit(topic string, size int, limit int64) error {
+	if int64(size) <= limit {
 		return nil
 	}
-	return handlers.Permanent(fmt.Errorf("a record of %d bytes is over the limit of topic %q, max.message.bytes=%d: %w", s.size, t.name, limit, kerr.MessageTooLarge))
+	return handlers.Permanent(fmt.Errorf("a record of %d bytes is over the limit of topic %q, max.message.bytes=%d: %w", size, topic, limit, kerr.MessageTooLarge))
+}
+
+func keyless(topic string) error {
+	return handlers.Permanent(fmt.Errorf("a record without a key cannot go into topic %q, which is compacted", topic))
 }

@@ -1,10 +1,13 @@
 package kafka
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
@@ -86,4 +89,31 @@ func (c *DestinationConfig) keyed(r *record.Record) *record.Record {
 		out.Key = []byte(key)
 	}
 	return &out
+}
+
+// keeps decides, once and for all messages, whether they stay in the partition of their number in a topic with so many.
+func keeps(ctx context.Context, d handlers.Destination, c *DestinationConfig, topic string, partitions int) (bool, error) {
+	rule := c.Partition
+	if rule == PartitionKey || rule == PartitionSpread || rule == PartitionAuto && c.Key != nil {
+		return false, nil
+	}
+	if d.SourcePartitions == nil {
+		if rule == PartitionKeep {
+			return false, handlers.Unroutable(fmt.Errorf("topic %q: partition: keep needs a source with partitions; choose auto, key or spread", topic))
+		}
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	n, err := d.SourcePartitions(ctx)
+	switch {
+	case err != nil:
+		return false, handlers.Unavailable(fmt.Errorf("count the partitions of the source: %w", err))
+	case n == partitions:
+		return true, nil
+	case rule == PartitionKeep:
+		return false, handlers.Unroutable(fmt.Errorf("topic %q has %d partitions and the source %d: partition: keep needs equally many; add partitions, or choose auto, key or spread", topic, partitions, n))
+	}
+	d.Logger.Warn("the topics have differently many partitions: messages go by key, not by partition", "topic", topic, "source", n, "destination", partitions)
+	return false, nil
 }

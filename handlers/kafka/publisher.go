@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -44,9 +43,6 @@ type publisher struct {
 }
 
 func newPublisher(c *Connection, destination handlers.Destination, o DestinationConfig) (*publisher, error) {
-	if destination.Logger == nil {
-		destination.Logger = slog.New(slog.DiscardHandler)
-	}
 	p := &publisher{
 		conn: c, destination: destination, config: o,
 		hooks:   &hooks{config: c.config, health: destination.Health, meter: destination.Meter},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -66,9 +65,6 @@ type epoch struct {
 }
 
 func newReader(c *Connection, source handlers.Source, o SourceConfig) *reader {
-	if source.Logger == nil {
-		source.Logger = slog.New(slog.DiscardHandler)
-	}
 	r := &reader{
 		conn: c, source: source, config: o,
 		hooks:  &hooks{config: c.config, health: source.Health, meter: source.Meter},

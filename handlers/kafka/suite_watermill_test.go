@@ -16,11 +16,11 @@ import (
 )
 
 // universal prepares Watermill's own suite on a real Kafka.
-func universal(t *testing.T, window int) brokertest.PubSub {
+func universal(t *testing.T, client kafka.Client, window int) brokertest.PubSub {
 	t.Helper()
 	address := brokers.Kafka(t, "a").Address()
 	c, source, destination := kafka.DefaultConfig()
-	c.Brokers = []string{address}
+	c.Brokers, c.Client = []string{address}, client
 	defaults := func() (kafka.Config, kafka.SourceConfig, kafka.DestinationConfig) { return c, source, destination }
 	admin := kadm.NewClient(newClient(t, address))
 	return brokertest.PubSub{
@@ -47,9 +47,17 @@ func TestWatermillsSuiteInOrder(t *testing.T) {
 		t.Skip("needs a real broker")
 	}
 	// Short, since at window 1 each ack is a round trip, and the suite has 20,000 of them.
-	universal(t, 1).Run(t, tests.Features{ConsumerGroups: true, GuaranteedOrder: true, Persistent: true, ForceShort: true})
+	universal(t, kafka.Pipelined, 1).Run(t, tests.Features{ConsumerGroups: true, GuaranteedOrder: true, Persistent: true, ForceShort: true})
 }
 
 func TestWatermillsSuiteAtFullWidth(t *testing.T) {
-	universal(t, 0).Run(t, tests.Features{ConsumerGroups: true, Persistent: true})
+	universal(t, kafka.Pipelined, 0).Run(t, tests.Features{ConsumerGroups: true, Persistent: true})
+}
+
+func TestWatermillsSuiteOnTheStockClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real broker")
+	}
+	// Short, since each of the suite's hundreds of nacks costs a second.
+	universal(t, kafka.Watermill, 0).Run(t, tests.Features{ConsumerGroups: true, GuaranteedOrder: true, Persistent: true, ForceShort: true})
 }

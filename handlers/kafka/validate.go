@@ -86,10 +86,7 @@ func (c Config) CheckSource(s config.Source, _ SourceConfig) error {
 	if s.Topic != "" {
 		errs = append(errs, topicField(s.Topic))
 	}
-	if c.Client == Watermill && !s.Start.Time.IsZero() {
-		errs = append(errs, config.Invalid("start", "is a time, and the data center has client: watermill, which knows earliest and latest only; write one of these, or client: pipelined"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkStockSource(s))...)
 }
 
 // CheckDestination is the same for a destination.
@@ -100,10 +97,7 @@ func (c Config) CheckDestination(d config.Destination, o DestinationConfig) erro
 			errs = append(errs, topicField(topic))
 		}
 	}
-	if c.Client == Watermill && o.Linger != defaultLinger {
-		errs = append(errs, config.Invalid("linger", "is given, and the data center has client: watermill, which sends each message at once; leave it out, or write client: pipelined"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkStockDestination(o))...)
 }
 
 func topicField(topic string) error {
