@@ -12,15 +12,14 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 )
 
-// dial opens a connection, ready for commands, to the first server that takes messages. Whatever fails is not tried first the next time: so
-// an attempt that is cut short gets to the others in the end.
+// dial opens a connection, ready for commands, to the first server that takes messages.
 func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 	first := c.first.Load()
 	var failed error
 	for i := range c.servers {
 		at := (int(first) + i) % len(c.servers)
 		s := &c.servers[at]
-		conn, err := s.dial(ctx, time.Duration(c.config.DialTimeout))
+		conn, err := s.dial(ctx, c.patience(ctx, len(c.servers)-i))
 		if err == nil {
 			c.first.Store(int64(at))
 			return conn, nil
@@ -30,12 +29,20 @@ func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 			err = fmt.Errorf("%w; %w", failed, err)
 		}
 		failed = err
-		c.first.CompareAndSwap(int64(at), int64((at+1)%len(c.servers)))
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	return nil, failed
+}
+
+// patience is how long one server may take when there are so many left to try before ctx ends.
+func (c *connection) patience(ctx context.Context, left int) time.Duration {
+	timeout := time.Duration(c.config.DialTimeout)
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/time.Duration(left))
+	}
+	return timeout
 }
 
 // at is the address of the server that answered last.

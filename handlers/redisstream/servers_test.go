@@ -1,6 +1,7 @@
 package redisstream_test
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"strings"
@@ -91,6 +92,14 @@ func TestAServerThatSwallowsConnectionsHoldsUpNobodyForLong(t *testing.T) {
 	w.settled(100)
 	stop()
 	require.Less(t, time.Since(began), 10*time.Second)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	c, _, _ := redisstream.DefaultConfig()
+	c.Address = []string{silent.Addr().String(), silent.Addr().String(), server.Address()}
+	conn, err := redisstream.Open(ctx, c, handlers.Settings{})
+	require.NoError(t, err, "what is left of the time was not shared out")
+	require.NoError(t, conn.Close())
 }
 
 func TestAReplicaIsLeftForThePrimary(t *testing.T) {
@@ -193,4 +202,21 @@ func TestWhatOneStreamRefusesAnotherMayTake(t *testing.T) {
 	require.Equal(t, handlers.ClassUnroutable, handlers.ClassOf(err))
 	require.ErrorContains(t, err, text)
 	require.NoError(t, p.Publish(w.out, message.NewMessage("id", []byte("payload"))))
+}
+
+func TestAServerThatHangsIsLeftForTheNext(t *testing.T) {
+	first, second := brokers.RedisOwn(t), brokers.RedisOwn(t)
+	w := newWorld(t, first.Address(), second.Address())
+	w.change = []func(*redisstream.Config){several(first.Address(), second.Address())}
+	w.sourceOwn.Lease = config.Duration(time.Second)
+	w.produce(0, 1)
+	messages := w.subscribe(w.subscriber("me"))
+	ack(w.receive(messages, 1)...)
+	w.settled(1)
+	first.Pause(t)
+	defer first.Resume(t)
+	require.NoError(t, w.there.XAdd(t.Context(), &redis.XAddArgs{Stream: w.in, Values: []any{"payload", "1"}}).Err())
+	got := w.receive(messages, 1)
+	require.Equal(t, []int{1}, w.numbers(got))
+	ack(got...)
 }
