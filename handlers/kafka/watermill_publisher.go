@@ -55,11 +55,11 @@ func newStockPublisher(c *Connection, destination handlers.Destination, o Destin
 	return p, nil
 }
 
-// settings are the safe ones: every replica has confirmed, and what sarama sends again is not stored twice.
+// settings are the safe ones: every replica has confirmed, and what is sent again is in order. Sarama could be idempotent too, but after one failure such a
+// producer refuses hundreds of the messages that follow, of all lanes, as out of sequence.
 func (p *stockPublisher) settings() *sarama.Config {
 	s := stock.DefaultSaramaSyncPublisherConfig()
 	s.Producer.RequiredAcks = sarama.WaitForAll
-	s.Producer.Idempotent = true
 	s.Net.MaxOpenRequests = 1
 	s.Producer.MaxMessageBytes = largestLimit // The topic's own limit counts.
 	s.Producer.Partitioner = sarama.NewManualPartitioner
@@ -110,8 +110,8 @@ func (p *stockPublisher) publish(name string, messages []*message.Message) error
 	return nil
 }
 
-// leaderless is how often, a tenth of a second apart, a message is sent to a partition without a leader: one of a topic that was just made. Sarama, when
-// it is idempotent, gives that up at once.
+// leaderless is how often, a tenth of a second apart, a message is sent to a partition without a leader: one of a topic that was just made, which sarama
+// may give up at once.
 const leaderless = 10
 
 func (p *stockPublisher) send(name string, msg *message.Message) error {
