@@ -90,6 +90,9 @@ func (c Config) Validate() error {
 			errs = append(errs, config.Invalid("url", "is amqp://, which has no TLS, and tls is set; write amqps://"))
 		case len(u.Query) > 0:
 			errs = append(errs, config.Invalid("url", "has a query after \"?\"; write heartbeat, dial_timeout and tls as options beside the url"))
+		case !addressed(u):
+			// Not quoted: a URL that lacks its "@" has the password where the port should be.
+			errs = append(errs, config.Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example "amqp://user:password@127.0.0.1:5672/"`))
 		}
 	}
 	if c.Heartbeat < config.Duration(time.Second) || c.Heartbeat > config.Duration(10*time.Minute) {
@@ -99,6 +102,11 @@ func (c Config) Validate() error {
 		errs = append(errs, config.Invalid("dial_timeout", "must be more than 0"))
 	}
 	return errors.Join(errs...)
+}
+
+func addressed(u config.URL) bool {
+	_, address := split(u)
+	return config.CheckAddress("url", address, "") == nil
 }
 
 // Validate reports words that are not in their lists, and options that do not go together.

@@ -87,8 +87,11 @@ func (c Config) checkURL(u config.URL) error {
 	case !number:
 		return config.Invalid("url", "has a path that is not the number of a database, as in redis://127.0.0.1:6379/3")
 	}
-	_, address := split(u.Host)
-	return config.CheckAddress("url", address, "redis://127.0.0.1:6379")
+	// Not quoted: a URL that lacks its "@" has the password where the port should be.
+	if _, address := split(u.Host); config.CheckAddress("url", address, "") != nil {
+		return config.Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example "redis://user:password@127.0.0.1:6379"`)
+	}
+	return nil
 }
 
 // server is one of the servers of a data center, with how to enter it.
