@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,12 @@ type Router struct {
 
 // errAlreadyRun is a mistake of the program that embeds a router.
 var errAlreadyRun = errors.New("a router runs once: make another")
+
+// Format writes the same few words whatever the verb is: a router holds secrets, and a dump of it would show them.
+func (r *Router) Format(state fmt.State, _ rune) {
+	// A failing writer is the business of whoever called fmt.
+	_, _ = fmt.Fprintf(state, "router of %d routes", len(r.routes))
+}
 
 // New checks cfg and makes a router of it. It does not connect to anything.
 func New(cfg *config.Config, opts ...Option) (*Router, error) {
