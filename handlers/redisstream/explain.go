@@ -46,6 +46,8 @@ func (s *server) hint(err error) string {
 		return "the server refuses our side of the handshake: set tls.cert and tls.key to a certificate of an authority that it trusts"
 	case errors.As(err, &plain):
 		return "the server does not speak TLS at this port: use its TLS port, or leave out tls and rediss://"
+	case s.tls != nil && s.tls.Cert == "" && hungUp(err): // Its complaint may get lost with the connection.
+		return "if the server demands a certificate, set tls.cert and tls.key; if it expects no TLS at this port, leave out tls and rediss://"
 	case s.tls != nil && (isSilent || hungUp(err)):
 		return "if the server expects no TLS at this port, leave out tls and rediss://"
 	case s.tls == nil && (isSilent || hungUp(err) || isStrange(err)):
