@@ -9,6 +9,17 @@ import (
 	"github.com/mqferry/mqferry/handlers/record"
 )
 
+// Client says what reads and writes the queues.
+type Client string
+
+// The clients.
+const (
+	// Pipelined is our own: many messages on the wire.
+	Pipelined Client = "pipelined"
+	// Watermill is the stock package watermill-amqp: one message at a time.
+	Watermill Client = "watermill"
+)
+
 // Config is what a user may write about a RabbitMQ.
 type Config struct {
 	// URL are the addresses of the nodes, each amqp://user:password@host:port/vhost, or amqps:// for TLS; one is used after the other until one answers. At least
@@ -19,6 +30,8 @@ type Config struct {
 	Password config.Secret `yaml:"password"`
 	// TLS says whom to trust, for amqps:// only.
 	TLS *config.TLS `yaml:"tls"`
+	// Client is pipelined, the default, or watermill: the stock package, one message at a time.
+	Client Client `yaml:"client"`
 	// Heartbeat is how often both sides give a sign of life; a connection is given up after two are missed. 10s by default, at least 1s.
 	Heartbeat config.Duration `yaml:"heartbeat"`
 	// DialTimeout bounds one attempt to connect, the handshakes included; 10s by default.
@@ -69,7 +82,7 @@ type DestinationConfig struct {
 
 // DefaultConfig returns what applies where a file says nothing.
 func DefaultConfig() (Config, SourceConfig, DestinationConfig) {
-	return Config{Heartbeat: config.Duration(10 * time.Second), DialTimeout: config.Duration(10 * time.Second)},
+	return Config{Heartbeat: config.Duration(10 * time.Second), DialTimeout: config.Duration(10 * time.Second), Client: Pipelined},
 		SourceConfig{Exclusive: true},
 		DestinationConfig{
 			Create: true, ExchangeType: "topic", Channels: 4, ConfirmTimeout: config.Duration(30 * time.Second),
@@ -94,6 +107,9 @@ func (c Config) Validate() error {
 			// Not quoted: a URL that lacks its "@" has the password where the port should be.
 			errs = append(errs, config.Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example "amqp://user:password@127.0.0.1:5672/"`))
 		}
+	}
+	if c.Client != Pipelined && c.Client != Watermill {
+		errs = append(errs, config.Invalid("client", "%q is not one of pipelined, watermill", string(c.Client)))
 	}
 	if c.Heartbeat < config.Duration(time.Second) || c.Heartbeat > config.Duration(10*time.Minute) {
 		errs = append(errs, config.Invalid("heartbeat", "%s is not between 1s and 10m", c.Heartbeat))
@@ -160,12 +176,12 @@ func (q QueueType) check() error {
 	return config.Invalid("queue_type", "%q is not one of classic, quorum", string(q))
 }
 
-// CheckDestination reports a destination with two places.
+// CheckDestination reports a destination with two places, and options that the stock client cannot honour.
 func (c Config) CheckDestination(d config.Destination, o DestinationConfig) error {
 	if o.Exchange != "" && d.Topic != "" {
 		return config.Invalid("exchange", "%q stands beside the topic %q: a message goes to the one or to the other", o.Exchange, d.Topic)
 	}
-	return nil
+	return c.checkStockDestination(o)
 }
 
 // Place names the route's own queue at an exchange.

@@ -35,6 +35,9 @@ func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connecti
 	if err := first.Close(); err != nil {
 		return nil, handlers.Unavailable(err)
 	}
+	if c.Client == Watermill {
+		return &stockConnection{Connection: conn, resend: stockResend}, nil
+	}
 	return conn, nil
 }
 
@@ -42,20 +45,29 @@ func Open(ctx context.Context, c Config, s handlers.Settings) (handlers.Connecti
 type wrap func(net.Conn) net.Conn
 
 // dial opens a connection to the first address that answers. What names its use in RabbitMQ's own lists.
-func (c *Connection) dial(ctx context.Context, what string, w wrap) (*amqp.Connection, error) {
+func (c *Connection) dial(ctx context.Context, what string, w wrap) (conn *amqp.Connection, err error) {
+	err = c.each(func(u config.URL) error {
+		conn, err = c.dialOne(ctx, u, what, w)
+		return err
+	})
+	return conn, err
+}
+
+// each tries one address after the other until one answers.
+func (c *Connection) each(try func(config.URL) error) error {
 	var errs []error
 	n := uint32(len(c.config.URL))
 	first := c.next.Load()
 	for i := range n {
 		at := (first + i) % n
-		conn, err := c.dialOne(ctx, c.config.URL[at], what, w)
+		err := try(c.config.URL[at])
 		if err == nil {
 			c.next.Store(at)
-			return conn, nil
+			return nil
 		}
 		errs = append(errs, fmt.Errorf("connect to rabbitmq at %s: %w", c.config.URL[at], err))
 	}
-	return nil, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func (c *Connection) dialOne(ctx context.Context, u config.URL, what string, w wrap) (*amqp.Connection, error) {

@@ -48,6 +48,16 @@ type publisher struct {
 type laneKey struct{ dataCenter, topic, lane string }
 
 func newPublisher(c *Connection, d handlers.Destination, o DestinationConfig) *publisher {
+	p := preparePublisher(c, d, o)
+	for range max(o.Channels, 1) {
+		p.channels = append(p.channels, newChannel(p))
+	}
+	p.ends.Go(func() { p.run(p.open) })
+	return p
+}
+
+// preparePublisher makes a publisher without channels, which does not connect yet.
+func preparePublisher(c *Connection, d handlers.Destination, o DestinationConfig) *publisher {
 	p := &publisher{connection: c, destination: d, options: o, seed: maphash.MakeSeed(), linked: make(chan struct{})}
 	if p.key = o.RoutingKey; p.key == nil {
 		same, _ := record.ParseTemplate("{routing_key}")
@@ -56,10 +66,6 @@ func newPublisher(c *Connection, d handlers.Destination, o DestinationConfig) *p
 	p.arguments = queueArguments(o.QueueType, o.QueueArguments)
 	p.places = places{known: map[string]bool{}, asking: map[string]*question{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	for range max(o.Channels, 1) {
-		p.channels = append(p.channels, newChannel(p))
-	}
-	p.ends.Go(p.run)
 	return p
 }
 
@@ -113,11 +119,11 @@ func (p *publisher) shipment(topic string, r *record.Record, turn *handlers.Turn
 }
 
 // run keeps a connection open until the publisher is closed.
-func (p *publisher) run() {
+func (p *publisher) run(open func() (*link, error)) {
 	health, meter := p.destination.Health, p.destination.Meter
 	again := false
 	handlers.Again(p.ctx, lane.Backoff{Initial: 100 * time.Millisecond, Max: 5 * time.Second}, func() (done bool) {
-		l, err := p.open()
+		l, err := open()
 		if err != nil {
 			if p.ctx.Err() == nil {
 				health.Down(err)

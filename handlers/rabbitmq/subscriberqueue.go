@@ -16,12 +16,12 @@ const maxTag = 200
 // errStandby is that another consumer has the queue.
 var errStandby = errors.New("another instance consumes, standing by")
 
-// CheckSource reports what a route may say of a source, but not of a queue.
-func (c Config) CheckSource(s config.Source, _ SourceConfig) error {
+// CheckSource reports what a route may say of a source, but not of a queue, and options that the stock client cannot honour.
+func (c Config) CheckSource(s config.Source, o SourceConfig) error {
 	if s.Start.Latest || !s.Start.Time.IsZero() {
 		return config.Invalid("start", "a queue has no positions: it gives what is in it, the oldest first; leave start out, or write earliest")
 	}
-	return nil
+	return c.checkStockSource(o)
 }
 
 // consume finds the queue and begins to consume it, on a channel of its own.

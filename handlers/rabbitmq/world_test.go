@@ -37,6 +37,12 @@ func parse(t testing.TB, text string) config.URL {
 // open connects as the router does, with the types of the options erased. Change, if there is one, changes the options of the data center.
 func open(t testing.TB, url string, change func(*rabbitmq.Config)) handlers.Conn {
 	t.Helper()
+	return openAs(t, url, "test", change)
+}
+
+// openAs is open for one of several instances.
+func openAs(t testing.TB, url, instance string, change func(*rabbitmq.Config)) handlers.Conn {
+	t.Helper()
 	broker := handlers.NewBroker(
 		func() (rabbitmq.Config, rabbitmq.SourceConfig, rabbitmq.DestinationConfig) {
 			c, s, d := rabbitmq.DefaultConfig()
@@ -49,7 +55,7 @@ func open(t testing.TB, url string, change func(*rabbitmq.Config)) handlers.Conn
 		rabbitmq.Open)
 	dc, err := broker.DataCenter(config.Raw{})
 	require.NoError(t, err)
-	conn, err := dc.Open(context.Background(), handlers.Settings{DataCenter: "there", Instance: "test"})
+	conn, err := dc.Open(context.Background(), handlers.Settings{DataCenter: "there", Instance: instance})
 	require.NoError(t, err)
 	return conn
 }
