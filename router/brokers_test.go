@@ -70,7 +70,7 @@ routes:
 	require.Contains(t, w.status("one").Trouble(), "no subscriber")
 	_ = w.end()
 	tries, closed := b.counts()
-	require.Equal(t, 2*tries+1, closed, "each publisher is closed, that of the poison queue too, and the connection at the end")
+	require.Equal(t, tries+1, closed, "each publisher is closed, and the connection at the end")
 	require.Contains(t, w.log.String(), "the route ended by itself")
 }
 

@@ -91,10 +91,7 @@ func (r *route) parking(ctx context.Context, p *parts, conn handlers.Conn) (mess
 	if _, err := conn.InspectDestination(ctx, destination, to.options); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.poison, err = conn.Publisher(destination, to.options); err != nil {
-		return nil, err
-	}
+	p.poison = &lazyPublisher{make: func() (message.Publisher, error) { return conn.Publisher(destination, to.options) }}
 	r.poisonHealth.Up()
 	return middleware.Poison(middleware.PoisonQueue{
 		Park:  handlers.NewRelay(destination, p.poison, false).Handle,
