@@ -23,9 +23,10 @@ const (
 	PoisonAttempts   = "mqferry_poison_attempts"   // How often it was tried.
 	PoisonFirst      = "mqferry_poison_first"      // When it failed first and last, as RFC 3339 writes it.
 	PoisonLast       = "mqferry_poison_last"
-	poisonID         = "mqferry_poison_id"   // The message's own id, key and null, which the queue has other uses for.
-	poisonKey        = "mqferry_poison_key"  //
-	poisonNull       = "mqferry_poison_null" //
+	poisonID         = "mqferry_poison_id"     // The message's own id, key and null, which the queue has other uses for.
+	poisonKey        = "mqferry_poison_key"    //
+	poisonNull       = "mqferry_poison_null"   //
+	poisonAside      = "mqferry_poison_aside_" // Begins the name of a header that isAside.
 )
 
 // poisonPrefix begins the names of all of them.
@@ -33,6 +34,16 @@ const poisonPrefix = "mqferry_poison_"
 
 // maxReason bounds the reason, in bytes.
 const maxReason = 500
+
+// isAside reports whether a header must not mean anything to the poison queue's broker: RabbitMQ would throw the message away when it expires, let it overtake others, and
+// tell later where the parked copy was published to.
+func isAside(name string) bool {
+	switch name {
+	case record.ExpirationEntry, record.PriorityEntry, record.ExchangeEntry, record.RoutingKeyEntry:
+		return true
+	}
+	return false
+}
 
 // Parked gives the record that is parked for r: r whole, with headers that say which route could not deliver it and why. Its id and key tell it
 // from every other parked message, and are the same when r is delivered, and parked, again, if it was read from a place that can be named: a compacted
@@ -48,8 +59,11 @@ func Parked(r *record.Record, route string, err error) *record.Record {
 	out.Key = []byte(out.ID)
 	out.Headers = make([]record.Header, 0, len(r.Headers)+13)
 	for _, h := range r.Headers {
-		if strings.HasPrefix(h.Key, poisonPrefix) {
+		switch {
+		case strings.HasPrefix(h.Key, poisonPrefix):
 			h.Key = record.EscapedPrefix + h.Key // Of a message that was parked before, by somebody else.
+		case isAside(h.Key):
+			h.Key = poisonAside + h.Key
 		}
 		out.Headers = append(out.Headers, h)
 	}
@@ -97,6 +111,8 @@ func Unparked(parked *record.Record) (r *record.Record, why map[string]string, o
 		case h.Key == poisonNull:
 			out.Value = nil
 			continue
+		case strings.HasPrefix(h.Key, poisonAside):
+			h.Key = h.Key[len(poisonAside):]
 		case strings.HasPrefix(h.Key, poisonPrefix):
 			why[h.Key] = string(h.Value)
 			continue
