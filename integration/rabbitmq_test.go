@@ -123,87 +123,102 @@ func eachFault(t *testing.T, test func(t *testing.T, r rabbit, f fault)) {
 	}
 }
 
-// suffer lets the fault begin, sees the ferry notice it, and holds it for a while, in which the ferry may not knock too often. Who is cut off is not
-// seen at the link, so nobody counts then but the ferry itself.
-func suffer(t *testing.T, f fault, r rabbit, q *integration.RabbitMQ, ferry *integration.Ferry, route *integration.Route, role int) {
+// crossroads is a ferry with two routes: one into a RabbitMQ, one out of it.
+type crossroads struct {
+	rabbit
+	into, outOf *integration.Route
+	queue       *integration.RabbitMQ // Of one of them.
+	slow        *link.Link            // On the way out, so that the queue is not empty too soon.
+	ferry       *integration.Ferry
+}
+
+func newCrossroads(t *testing.T, r rabbit) *crossroads {
 	t.Helper()
-	site, _ := q.Site()
-	f.begin(t, r, q)
-	if f.seen[role] {
-		ferry.WaitTrouble(t, route, 30*time.Second, site)
+	elsewhere := brokers.RedisOwn(t)
+	c := &crossroads{rabbit: r, queue: r.queue(t, "rabbit"), slow: elsewhere.Link(t)}
+	c.slow.Bandwidth(1 << 20)
+	c.into = integration.NewRoute(integration.NewRedis(t, "near", elsewhere), c.queue)
+	c.outOf = integration.NewRoute(r.queue(t, "rabbit"), integration.NewRedis(t, "far", elsewhere).Through(c.slow.Address()))
+	return c
+}
+
+func (c *crossroads) run(t *testing.T) {
+	t.Helper()
+	c.ferry = integration.Run(t, integration.Config(rabbitConfig, c.into, c.outOf))
+}
+
+// begin lets the fault begin, and sees the ferry notice it.
+func (c *crossroads) begin(t *testing.T, f fault) {
+	t.Helper()
+	f.begin(t, c.rabbit, c.queue)
+	for i, route := range []*integration.Route{asDestination: c.into, asSource: c.outOf} {
+		if f.seen[i] {
+			c.ferry.WaitTrouble(t, route, 30*time.Second, "rabbit")
+		}
 	}
-	const hold = 3 * time.Second
-	attempts, accepted := ferry.Attempts(route), r.link.Accepted()
-	ferry.MaxRSS(t, hold)
-	attempts, accepted = ferry.Attempts(route)-attempts, r.link.Accepted()-accepted
-	t.Logf("in %v %v attempts and %d connections", hold, attempts, accepted)
-	const most = 20 * int(hold/time.Second)
-	require.LessOrEqual(t, int(attempts), most, "failed attempts within %v", hold)
-	require.LessOrEqual(t, accepted, most, "connections within %v", hold)
 }
 
-func TestRabbitMQAsTheDestinationLosesNothingWhateverHappensToIt(t *testing.T) {
+// hold holds the fault for a while, in which the ferry may not knock too often. While the link is cut, nobody counts but the ferry itself.
+func (c *crossroads) hold(t *testing.T) {
+	t.Helper()
+	const (
+		seconds = 3
+		most    = 20 * seconds // On each of the routes.
+	)
+	count := func() (attempts [2]int, accepted int) {
+		return [2]int{int(c.ferry.Attempts(c.into)), int(c.ferry.Attempts(c.outOf))}, c.link.Accepted()
+	}
+	before, acceptedBefore := count()
+	c.ferry.MaxRSS(t, seconds*time.Second)
+	attempts, accepted := count()
+	for i := range attempts {
+		attempts[i] -= before[i]
+		require.LessOrEqual(t, attempts[i], most, "failed attempts within %d s", seconds)
+	}
+	accepted -= acceptedBefore
+	require.LessOrEqual(t, accepted, 2*most, "connections within %d s", seconds)
+	t.Logf("within %d s %v attempts and %d connections", seconds, attempts, accepted)
+}
+
+// waitMore waits until both routes have carried more.
+func (c *crossroads) waitMore(t *testing.T) {
+	t.Helper()
+	into, outOf := c.ferry.Confirmed(c.into), c.ferry.Confirmed(c.outOf)
+	c.ferry.WaitConfirmed(t, c.into, into+500, time.Minute)
+	c.ferry.WaitConfirmed(t, c.outOf, outOf+500, time.Minute)
+}
+
+func TestNothingIsLostWhateverHappensToARabbitMQ(t *testing.T) {
+	t.Parallel()
 	eachFault(t, func(t *testing.T, r rabbit, f fault) {
-		q := r.queue(t, "far")
-		route := integration.NewRoute(redis().end(t, "near", brokers.Redis(t, "a")), q)
-		ferry := integration.Run(t, integration.Config(rabbitConfig, route))
-		stop := route.Load(t, 500)
-		ferry.WaitConfirmed(t, route, 500, time.Minute)
-		suffer(t, f, r, q, ferry, route, asDestination)
-		confirmed := ferry.Confirmed(route)
-		f.end(t, r, q)
-		ferry.WaitConfirmed(t, route, confirmed+1000, time.Minute)
-		ferry.WaitReady(t, time.Minute)
+		c := newCrossroads(t, r)
+		c.outOf.Send(t, 10_000) // Some ten seconds.
+		stop := c.into.Load(t, 500)
+		c.run(t)
+		c.waitMore(t)
+		c.begin(t, f)
+		c.hold(t)
+		f.end(t, r, c.queue)
+		c.outOf.WantUnacked(t)
+		c.waitMore(t)
+		c.ferry.WaitReady(t, time.Minute)
 
 		// Again, and now it has to stop.
-		f.begin(t, r, q)
-		if f.seen[asDestination] {
-			ferry.WaitTrouble(t, route, 30*time.Second, "far")
-		}
-		ferry.Terminate(t, rabbitStopTime)
-		f.end(t, r, q)
+		c.begin(t, f)
+		c.ferry.Terminate(t, rabbitStopTime)
+		f.end(t, r, c.queue)
 		stop()
-		ferry = integration.Run(t, integration.Config(rabbitConfig, route))
-		route.WaitAcked(t, time.Minute)
-		t.Log(route.WantAtMost(t, 2*rabbitWindow))
-		ferry.Stop(t, stopTime)
-	})
-}
-
-func TestRabbitMQAsTheSourceLosesNothingWhateverHappensToIt(t *testing.T) {
-	eachFault(t, func(t *testing.T, r rabbit, f fault) {
-		q := r.queue(t, "near")
-		destination := brokers.RedisOwn(t)
-		slow := destination.Link(t)
-		slow.Bandwidth(1 << 20)
-		route := integration.NewRoute(q, integration.NewRedis(t, "far", destination).Through(slow.Address()))
-		route.Send(t, 10_000) // Some ten seconds.
-		ferry := integration.Run(t, integration.Config(rabbitConfig, route))
-		ferry.WaitConfirmed(t, route, 500, time.Minute)
-		suffer(t, f, r, q, ferry, route, asSource)
-		f.end(t, r, q)
-		route.WantUnacked(t)
-		confirmed := ferry.Confirmed(route)
-		ferry.WaitConfirmed(t, route, confirmed+1000, time.Minute)
-		ferry.WaitReady(t, time.Minute)
-
-		// Again, and now it has to stop.
-		route.Send(t, 2000)
-		f.begin(t, r, q)
-		if f.seen[asSource] {
-			ferry.WaitTrouble(t, route, 30*time.Second, "near")
-		}
-		ferry.Terminate(t, rabbitStopTime)
-		f.end(t, r, q)
-		slow.Bandwidth(0)
-		ferry = integration.Run(t, integration.Config(rabbitConfig, route))
-		route.WaitAcked(t, time.Minute)
+		c.slow.Bandwidth(0)
+		c.run(t)
+		c.into.WaitAcked(t, time.Minute)
+		c.outOf.WaitAcked(t, time.Minute)
+		t.Log("into it: ", c.into.WantAtMost(t, 2*rabbitWindow))
 		duplicates := 2 * rabbitPrefetch
 		if f.name == "killed" {
-			duplicates = route.Sent() // It forgets the acks that it had not written yet.
+			duplicates = c.outOf.Sent() // It forgets the acks that it had not written yet.
 		}
-		t.Log(route.WantAtMost(t, duplicates))
-		ferry.Stop(t, stopTime)
+		t.Log("out of it: ", c.outOf.WantAtMost(t, duplicates))
+		c.ferry.Stop(t, stopTime)
 	})
 }
 
