@@ -42,7 +42,7 @@ func (c *connection) ping(ctx context.Context, health *handlers.Health) {
 	up, _, was := health.State()
 	var ours noPing
 	switch {
-	case err != nil && up:
+	case err != nil && (up || errors.As(was, &ours)): // The reason may be another one by now.
 		health.Down(noPing{fmt.Errorf("ping redis at %s: %w", c.at(), err)})
 	case err == nil && errors.As(was, &ours):
 		health.Up()

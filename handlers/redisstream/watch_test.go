@@ -2,6 +2,7 @@ package redisstream_test
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,10 @@ func TestAnIdleRouteIsDownWhenItsServerDiedAndUpWhenItIsBack(t *testing.T) {
 	w.eventually(func() bool { up, _, _ := w.destination.Health.State(); return !up }, "nobody noticed")
 	_, _, err := w.destination.Health.State()
 	require.ErrorContains(t, err, s.Address())
+	w.eventually(func() bool {
+		_, _, err := w.destination.Health.State()
+		return err != nil && strings.Contains(err.Error(), "connection refused")
+	}, "the error is the one of the connection that broke, long ago")
 	s.Start(t)
 	w.eventually(func() bool { up, _, _ := w.destination.Health.State(); return up }, "nobody noticed that it is back")
 }
