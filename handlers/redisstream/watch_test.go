@@ -53,12 +53,32 @@ func TestAnIdleRouteIsDownWhenItsServerDiedAndUpWhenItIsBack(t *testing.T) {
 	w.eventually(func() bool { up, _, _ := w.destination.Health.State(); return !up }, "nobody noticed")
 	_, _, err := w.destination.Health.State()
 	require.ErrorContains(t, err, s.Address())
-	w.eventually(func() bool {
-		_, _, err := w.destination.Health.State()
-		return err != nil && strings.Contains(err.Error(), "connection refused")
-	}, "the error is the one of the connection that broke, long ago")
 	s.Start(t)
 	w.eventually(func() bool { up, _, _ := w.destination.Health.State(); return up }, "nobody noticed that it is back")
+}
+
+func TestTheReasonThatIsToldIsTheLatest(t *testing.T) {
+	s := fake(t)
+	var reason atomic.Value
+	reason.Store("ERR the first")
+	s.SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+		if command == "PING" {
+			peer.WriteError(reason.Load().(string))
+		}
+		return command == "PING"
+	})
+	w := newWorld(t, s.Addr().String(), s.Addr().String())
+	w.watched()
+	told := func(text string) {
+		t.Helper()
+		w.eventually(func() bool {
+			up, _, err := w.destination.Health.State()
+			return !up && strings.Contains(err.Error(), text)
+		}, text+" is not told")
+	}
+	told("the first")
+	reason.Store("ERR the second")
+	told("the second")
 }
 
 func TestAPingDoesNotHideThatAMessageIsHeld(t *testing.T) {
