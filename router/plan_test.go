@@ -35,3 +35,17 @@ routes:
 	require.ErrorContains(t, err, `test.yml:6: routes[1].to.topic: "{tpoic}.out": {tpoic} is not one of {key}`)
 	require.NotContains(t, err.Error(), "routes[2]")
 }
+
+func TestWhatTheFileCallsByAnotherNameThanTopicRunsToo(t *testing.T) {
+	cfg, err := router.Parse("test.yml", []byte(`
+datacenters:
+  a: {rabbitmq: {url: "amqp://127.0.0.1/"}}
+routes:
+  - {name: one, from: {datacenter: a, exchange: events}, to: {datacenter: a, exchange: copies}}
+`))
+	require.NoError(t, err)
+	_, err = router.New(cfg)
+	require.NoError(t, err)
+	require.Equal(t, "mqferry-one", cfg.Routes[0].From.Topic)
+	require.Equal(t, "copies", cfg.Routes[0].To.Topic)
+}

@@ -178,7 +178,7 @@ func (q QueueType) check() error {
 
 // CheckDestination reports a destination with two places, and options that the stock client cannot honour.
 func (c Config) CheckDestination(d config.Destination, o DestinationConfig) error {
-	if o.Exchange != "" && d.Topic != "" {
+	if o.Exchange != "" && d.Topic != "" && d.Topic != o.Exchange { // The router calls the exchange the topic once it has read the file.
 		return config.Invalid("exchange", "%q stands beside the topic %q: a message goes to the one or to the other", o.Exchange, d.Topic)
 	}
 	return c.checkStockDestination(o)
