@@ -265,12 +265,24 @@ func TestASourceQueueThatIsDeletedIsReadOnWhenItIsMadeAgain(t *testing.T) {
 	ferry.Stop(t, stopTime)
 }
 
+// limited makes a quorum queue that lets a message be delivered three times more and then puts it into another queue.
+func limited(t *testing.T, site string, b *brokers.Broker) (q, dead *integration.RabbitMQ) {
+	t.Helper()
+	dead = integration.NewRabbitMQ(t, "dead", b)
+	q = integration.NewRabbitMQ(t, site, b, "x-queue-type=quorum", "x-delivery-limit=3",
+		"x-dead-letter-exchange=", "x-dead-letter-routing-key="+dead.Topic())
+	return q, dead
+}
+
+// deadLetters says how many messages are in the queue.
+func deadLetters(t *testing.T, dead *integration.RabbitMQ) string {
+	t.Helper()
+	return integration.NewRoute(dead, dead).Missing()
+}
+
 func TestNoFailureOfTheDestinationUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
 	t.Parallel()
-	source := brokers.RabbitMQ(t, "b")
-	dead := integration.NewRabbitMQ(t, "dead", source)
-	q := integration.NewRabbitMQ(t, "near", source, "x-queue-type=quorum", "x-delivery-limit=3",
-		"x-dead-letter-exchange=", "x-dead-letter-routing-key="+dead.Topic()).Persistent()
+	q, dead := limited(t, "near", brokers.RabbitMQ(t, "b"))
 	destination := brokers.RedisOwn(t)
 	route := integration.NewRoute(q, redis().end(t, "far", destination))
 	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
@@ -288,20 +300,38 @@ func TestNoFailureOfTheDestinationUsesUpTheDeliveryLimitOfAQuorumQueue(t *testin
 	ferry.Stop(t, stopTime)
 }
 
+func TestNoStartWithoutADestinationUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
+	t.Parallel()
+	q, dead := limited(t, "near", brokers.RabbitMQ(t, "b"))
+	destination := brokers.RedisOwn(t)
+	route := integration.NewRoute(q, redis().end(t, "far", destination))
+	route.Send(t, 3000)
+	destination.Stop(t)
+	for range 5 {
+		ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+		ferry.WaitTrouble(t, route, 30*time.Second, "far")
+		ferry.Stop(t, rabbitStopTime) // With nothing in flight.
+	}
+	require.Empty(t, deadLetters(t, dead))
+	destination.Start(t)
+	ferry := integration.Run(t, integration.Config(rabbitConfig, route))
+	route.WaitAcked(t, time.Minute)
+	require.Empty(t, deadLetters(t, dead))
+	route.WantExactlyOnce(t)
+	ferry.Stop(t, stopTime)
+}
+
 func TestNoCleanStopUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
 	t.Parallel()
-	source := brokers.RabbitMQ(t, "b")
-	dead := integration.NewRabbitMQ(t, "dead", source)
-	q := integration.NewRabbitMQ(t, "near", source, "x-queue-type=quorum", "x-delivery-limit=3",
-		"x-dead-letter-exchange=", "x-dead-letter-routing-key="+dead.Topic()).Persistent()
+	q, dead := limited(t, "near", brokers.RabbitMQ(t, "b"))
 	destination := brokers.RedisOwn(t)
 	slow := destination.Link(t)
 	slow.Bandwidth(1 << 20)
 	route := integration.NewRoute(q, integration.NewRedis(t, "far", destination).Through(slow.Address()))
-	route.Send(t, 15_000)
-	for range 5 { // With few in flight a stop is soon over; as many again, and more, wait in the client and go back.
+	route.Send(t, 10_000)
+	for range 5 { // With few in flight a stop is soon over; some more wait in the client and go back.
 		ferry := integration.Run(t, integration.Config("defaults: {window: 200}", route))
-		ferry.WaitConfirmed(t, route, 200, time.Minute)
+		ferry.WaitConfirmed(t, route, 1, time.Minute)
 		ferry.Stop(t, stopTime)
 		route.WantUnacked(t)
 	}
@@ -311,11 +341,4 @@ func TestNoCleanStopUsesUpTheDeliveryLimitOfAQuorumQueue(t *testing.T) {
 	require.Empty(t, deadLetters(t, dead))
 	route.WantExactlyOnce(t)
 	ferry.Stop(t, stopTime)
-}
-
-// deadLetters says how many messages are in the queue.
-func deadLetters(t *testing.T, dead *integration.RabbitMQ) string {
-	t.Helper()
-	route := integration.NewRoute(dead, dead)
-	return route.Missing()
 }
