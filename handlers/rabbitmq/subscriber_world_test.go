@@ -26,6 +26,7 @@ type well struct {
 	world       // For what it can do at the broker.
 	in          string
 	own         rabbitmq.SourceConfig
+	plain       bool // The subscriber knows no lanes.
 	source      handlers.Source
 	destination *memory.Site
 	health      *handlers.Health // Of the destination.
@@ -129,7 +130,7 @@ func (w *well) flow() *flow {
 	require.NoError(w, err)
 	f := &flow{well: w, subscriber: w.subscriber(), publisher: p}
 	w.Cleanup(func() { _ = p.Close() })
-	relay := handlers.NewRelay(d, p, true)
+	relay := handlers.NewRelay(d, p, !w.plain)
 	messages := w.subscribe(f.subscriber)
 	f.running.Go(func() {
 		for msg := range messages {

@@ -23,7 +23,7 @@ func newStockLogger(l *slog.Logger, failed func(error)) stockLogger {
 func (l stockLogger) Error(msg string, err error, _ watermill.LogFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.logger.Debug("watermill-amqp: "+msg, "error", err)
+	l.logger.Debug("watermill-amqp", "says", msg, "error", err)
 	if l.failed != nil {
 		l.failed(err)
 	}
@@ -34,7 +34,7 @@ func (l stockLogger) Info(msg string, fields watermill.LogFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, single := fields["message_uuid"]; !single {
-		l.logger.Debug("watermill-amqp: " + msg)
+		l.logger.Debug("watermill-amqp", "says", msg)
 	}
 }
 
