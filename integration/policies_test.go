@@ -322,7 +322,13 @@ func TestWhatARealBrokerRefusesIsParkedWholeAndReplayed(t *testing.T) {
 		route.WaitAcked(t, time.Minute)
 		require.Equal(t, n, ferry.Ended(route, "parked"))
 		require.Equal(t, before, ferry.Ended(route, "forwarded"))
-		require.Equal(t, n*f.attempts, int(ferry.Metric("mqferry_attempts_refused_total", route.Name)))
+		refused := int(ferry.Metric("mqferry_attempts_refused_total", route.Name))
+		if f.class == "permanent" { // Kafka answers for a batch, in which the one at fault is looked for.
+			require.GreaterOrEqual(t, refused, n)
+			require.LessOrEqual(t, refused, 10*n)
+		} else {
+			require.Equal(t, n*f.attempts, refused)
+		}
 		route.WantParked(t, config, before, policyMessages, f.class, f.attempts)
 		code, output := integration.Poison(t, config, "replay", route.Name)
 		require.Equal(t, 1, code, output)
