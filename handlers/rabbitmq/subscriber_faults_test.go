@@ -92,7 +92,7 @@ func TestABrokerThatCrashesLosesAndReordersNothing(t *testing.T) {
 			w := newWell(t, broker.URL())
 			w.source.Window = 500
 			w.declare(arguments)
-			const n = 60_000
+			const n = 30_000
 			w.produce(0, n)
 			f := w.flow()
 			for i := range 2 {
