@@ -23,7 +23,7 @@ var (
 // pageBytes is how many bytes Next gives at most, unless a single message has more.
 const pageBytes = 8 << 20
 
-// Browse looks through a topic up to its end as it is now, without a group. A record that a later one with its key replaces is left out, and so is one that a tombstone
+// Browse looks through a topic, at least up to its end as it is now, without a group. A record that a later one with its key replaces is left out, and so is one that a tombstone
 // takes out: whether the topic is compacted, and how far Kafka has got with that, makes no difference. So the topic is read twice: once for its keys, and then page by
 // page. Only keys and offsets are remembered.
 //
@@ -121,7 +121,6 @@ func (b *browsing) index(ctx context.Context, s *stretch) error {
 		}
 		for _, r := range records {
 			switch {
-			case r.Offset >= s.end:
 			case r.Key == nil:
 				s.live = append(s.live, r.Offset)
 			case r.Value == nil:

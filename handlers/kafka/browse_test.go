@@ -285,7 +285,7 @@ func TestMessagesThatAreParkedDuringALookStay(t *testing.T) {
 }
 
 func TestATopicOfSeveralPartitionsThatIsNotCompactedIsReadByTime(t *testing.T) {
-	const n = 400
+	const n = 4000
 	address := brokers.Kafka(t, "a").Address()
 	topic := newTopic(t, address, 4, map[string]*string{"cleanup.policy": ptr("delete"), "max.message.bytes": ptr("2000")})
 	client := newClient(t, address, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(1500))
