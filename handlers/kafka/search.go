@@ -169,7 +169,7 @@ func (d *domain) verdict(s *shipment, cause error) error {
 		return err
 	}
 	err := fmt.Errorf("a record of %d bytes alone: %w", s.size, cause)
-	if errors.Is(cause, kerr.InvalidRecord) || errors.Is(cause, kerr.InvalidTimestamp) {
+	if isTooLarge(cause) || errors.Is(cause, kerr.InvalidRecord) || errors.Is(cause, kerr.InvalidTimestamp) {
 		return handlers.Permanent(err)
 	}
 	return handlers.Refused(err)
