@@ -153,6 +153,16 @@ func (r *Route) WantOneMissing(t testing.TB, n, duplicates int) ledger.Report {
 	return report
 }
 
+// WantInAnyOrder reads the destination to its end and wants everything that was sent to be there as it was, with so many duplicates at most: what
+// was parked arrives after its neighbours. It reports what it found.
+func (r *Route) WantInAnyOrder(t testing.TB, duplicates int) ledger.Report {
+	t.Helper()
+	report := r.Check(t)
+	require.Zero(t, report.Lost+report.Damaged+report.Unknown, "%s; %v", report, report.Findings)
+	require.LessOrEqual(t, report.Duplicated, duplicates, "%s; %v", report, report.Findings)
+	return report
+}
+
 // WantParkedCount wants "mqferry poison list" to know so many messages of the route.
 func (r *Route) WantParkedCount(t testing.TB, config string, n int) {
 	t.Helper()
