@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/kafka"
+	"github.com/mqferry/mqferry/integration/brokers"
 )
 
 // canary is a password that no error may show.
@@ -29,30 +29,36 @@ const canary = `c4nary@:/%#?"`
 // vault is a Kafka in this process that wants TLS and a password.
 type vault struct {
 	*world
-	*authority
-	certificate atomic.Pointer[tls.Certificate]
-	locked      atomic.Bool
+	certificates *brokers.Certificates
+	shown        atomic.Pointer[tls.Certificate]
+	locked       atomic.Bool
 }
 
 func newVault(t *testing.T, options ...kfake.Opt) *vault {
 	t.Helper()
-	v := &vault{authority: newAuthority(t)}
-	v.certificate.Store(v.issue("", soonOver()))
+	v := &vault{certificates: brokers.NewCertificates(t)}
+	v.show(t, v.certificates.Server)
 	v.world = newWorld(t, append([]kfake.Opt{
-		kfake.TLS(&tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return v.certificate.Load(), nil }}),
+		kfake.TLS(&tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return v.shown.Load(), nil }}),
 		kfake.EnableSASL(), kfake.Superuser("PLAIN", "ferry", canary), kfake.Superuser("SCRAM-SHA-256", "ferry", canary),
 		kfake.Superuser("SCRAM-SHA-512", "ferry", canary),
 	}, options...)...)
 	return v
 }
 
-func soonOver() time.Time { return time.Now().Add(time.Hour) }
+// show is the certificate that connections from now on are shown.
+func (v *vault) show(t *testing.T, pair brokers.KeyPair) {
+	t.Helper()
+	loaded, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	require.NoError(t, err)
+	v.shown.Store(&loaded)
+}
 
 // config is what the vault takes.
 func (v *vault) config() kafka.Config {
 	c, _, _ := kafka.DefaultConfig()
 	c.Brokers = []string{v.address()}
-	c.TLS = &config.TLS{CA: v.file}
+	c.TLS = &config.TLS{CA: config.Path(v.certificates.CA)}
 	c.SASL = &kafka.SASL{Mechanism: kafka.ScramSHA256, Username: "ferry", Password: canary}
 	return c
 }
@@ -86,10 +92,10 @@ func TestWhatIsWrongWithCredentialsIsToldWithTheAddressAndTheRemedy(t *testing.T
 		change func(*kafka.Config)
 		want   string
 	}{
-		{"wrong authority", func(c *kafka.Config) { c.TLS.CA = newAuthority(t).file }, "give its authority in tls.ca"},
+		{"wrong authority", func(c *kafka.Config) { c.TLS.CA = config.Path(v.certificates.OtherCA) }, "give its authority in tls.ca"},
 		{"no authority", func(c *kafka.Config) { c.TLS.CA = "" }, "give its authority in tls.ca"},
-		{"wrong name", func(c *kafka.Config) { c.TLS.ServerName = "kafka.example" }, "give the name that is in its certificate in tls.server_name"},
-		{"expired", func(*kafka.Config) { v.certificate.Store(v.issue("", time.Now().Add(-time.Minute))) }, "renew its certificate"},
+		{"wrong name", func(*kafka.Config) { v.show(t, v.certificates.WrongName) }, "give the name that is in its certificate in tls.server_name"},
+		{"expired", func(*kafka.Config) { v.show(t, v.certificates.Expired) }, "renew its certificate"},
 		{"no tls", func(c *kafka.Config) { c.TLS = nil }, "set tls"},
 		{"tls where there is none", func(c *kafka.Config) {
 			c.Brokers, c.SASL, c.DialTimeout = []string{bare.address()}, nil, config.Duration(time.Second)
@@ -99,7 +105,7 @@ func TestWhatIsWrongWithCredentialsIsToldWithTheAddressAndTheRemedy(t *testing.T
 		{"no sasl", func(c *kafka.Config) { c.SASL = nil }, "set sasl"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v.certificate.Store(v.issue("", soonOver()))
+			v.show(t, v.certificates.Server)
 			c := v.config()
 			test.change(&c)
 			_, err := open(t, c)
@@ -115,9 +121,7 @@ func TestWhatIsWrongWithCredentialsIsToldWithTheAddressAndTheRemedy(t *testing.T
 // client is one that the vault lets in.
 func (v *vault) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	roots := x509.NewCertPool()
-	roots.AddCert(v.authority.certificate)
-	return newClient(t, v.address(), append(options, kgo.DialTLSConfig(&tls.Config{RootCAs: roots}), kgo.SASL(plain.Auth{User: "ferry", Pass: canary}.AsMechanism()))...)
+	return newClient(t, v.address(), append(options, kgo.DialTLSConfig(v.certificates.ClientConfig()), kgo.SASL(plain.Auth{User: "ferry", Pass: canary}.AsMechanism()))...)
 }
 
 // lock lets nobody in from now on whatever the password is, until it is unlocked.
@@ -138,20 +142,20 @@ func (v *vault) lock() {
 func TestARouteWaitsOutBadCredentials(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		spoil func(*vault)
-		mend  func(*vault)
+		spoil func(*testing.T, *vault)
+		mend  func(*testing.T, *vault)
 		want  string
 	}{
 		{
 			"an expired certificate",
-			func(v *vault) { v.certificate.Store(v.issue("", time.Now().Add(-time.Minute))) },
-			func(v *vault) { v.certificate.Store(v.issue("", soonOver())) },
+			func(t *testing.T, v *vault) { v.show(t, v.certificates.Expired) },
+			func(t *testing.T, v *vault) { v.show(t, v.certificates.Server) },
 			"renew its certificate",
 		},
 		{
 			"another password",
-			(*vault).lock,
-			func(v *vault) { v.locked.Store(false) },
+			func(_ *testing.T, v *vault) { v.lock() },
+			func(_ *testing.T, v *vault) { v.locked.Store(false) },
 			"check sasl.username and sasl.password",
 		},
 	} {
@@ -164,7 +168,7 @@ func TestARouteWaitsOutBadCredentials(t *testing.T) {
 			fillWith(t, v.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())), "in", partitions, n)
 			x := newTransfer(t, conn, conn, "in", "out", nil)
 			require.Eventually(t, func() bool { return x.destination.Meter.Confirmed.Load() > 200 }, patience, time.Millisecond)
-			test.spoil(v)
+			test.spoil(t, v)
 			v.outage(t)()
 			before := v.attempts.Load()
 			for _, h := range []*handlers.Health{x.source.Health, x.destination.Health} {
@@ -180,13 +184,13 @@ func TestARouteWaitsOutBadCredentials(t *testing.T) {
 				require.ErrorContains(t, err, "kafka broker "+v.address())
 				require.NotContains(t, err.Error(), "c4nary")
 			}
-			test.mend(v)
+			test.mend(t, v)
 			mended := time.Now()
-			arrives(t, kadm.NewClient(v.client(t)), "out", partitions*n)
+			x.caughtUp(kadm.NewClient(v.client(t)))
 			require.Less(t, time.Since(mended), 20*time.Second)
 			got := numbers(t, contentsWith(t, v.client(t, fromStart([]string{"out"})...), "out"))
 			for p := range partitions {
-				require.Equal(t, span(n), first(got[p]), "partition %d", p)
+				require.True(t, slices.Equal(span(n), first(got[p])), "partition %d", p)
 			}
 		})
 	}

@@ -105,3 +105,18 @@ func (c Config) advice(err error) string {
 	}
 	return ""
 }
+
+// guess says what may be the reason why a broker that was reached does not greet us, where advice knows none.
+func (c Config) guess(err error) string {
+	var network *net.OpError
+	var answer *kerr.Error
+	switch {
+	case c.advice(err) != "" || errors.As(err, &network) || errors.As(err, &answer) || errors.Is(err, context.DeadlineExceeded):
+		return ""
+	case c.SASL != nil && errors.Is(err, io.EOF):
+		return "the broker closed the connection before it knew who we are: if that goes on, check sasl"
+	case c.TLS == nil && !errors.Is(err, io.EOF):
+		return "if the port has TLS, set tls"
+	}
+	return ""
+}

@@ -243,6 +243,19 @@ func TestADestinationTopicMadeAgainIsFoundAgain(t *testing.T) {
 	require.Equal(t, 3, len(w.PartitionInfos("out")))
 }
 
+func TestADestinationThatDiesWhileItIsIdleIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kfake.SeedTopics(1, "out"))
+	f := newFerry(t, w.address(), "out")
+	f.send(1, 0, 1, 10)
+	f.settled(1, 1)
+	end := w.outage(t)
+	up := func() bool { up, _, _ := f.destination.Health.State(); return up }
+	require.Eventually(t, func() bool { return !up() }, patience, 10*time.Millisecond)
+	end()
+	require.Eventually(t, up, patience, 10*time.Millisecond)
+}
+
 func ptr(s string) *string { return &s }
 
 func (w *world) limit(t *testing.T, topic, bytes string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -60,10 +59,9 @@ func (h *hooks) failure(address string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
 		return err // Our own doing.
 	}
-	silent := h.config.SASL != nil && h.config.advice(err) == "" && errors.Is(err, io.EOF)
-	err = h.config.explained(address, err)
-	if silent {
-		err = fmt.Errorf("%w: the broker closed the connection before it knew who we are: if that goes on, check sasl", err)
+	guess := h.config.guess(err)
+	if err = h.config.explained(address, err); guess != "" {
+		err = fmt.Errorf("%w: %s", err, guess)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -185,7 +185,8 @@ func (p *publisher) landed(err error) {
 // stalled is after how long without a confirm the destination is taken for down, while something is in flight.
 const stalled = 5 * time.Second
 
-// watch tells of a destination that takes records and confirms none: a leader without replicas, a link that went dead.
+// watch tells of a destination that takes records and confirms none: a leader without replicas, a link that went dead. One that is sent nothing is asked for
+// a sign of life, so that it is known to be down before the next message needs it.
 func (p *publisher) watch() {
 	ticker := time.NewTicker(stalled)
 	defer ticker.Stop()
@@ -197,12 +198,27 @@ func (p *publisher) watch() {
 		case <-ticker.C:
 		}
 		p.mu.Lock()
-		confirmed, flying := p.confirmed, p.flying
+		confirmed, flying, client := p.confirmed, p.flying, p.client
 		p.mu.Unlock()
+		if flying == 0 && was == 0 && confirmed == last {
+			p.ask(client)
+		}
 		if flying > 0 && was > 0 && confirmed == last {
 			p.destination.Health.Down(p.hooks.why(fmt.Errorf("kafka has confirmed none of %d records for %s", flying, stalled)))
 		}
 		last, was = confirmed, flying
+	}
+}
+
+func (p *publisher) ask(client *kgo.Client) {
+	ctx, cancel := context.WithTimeout(p.life, stalled)
+	defer cancel()
+	err := client.Ping(ctx)
+	switch {
+	case err == nil:
+		p.destination.Health.Up()
+	case p.life.Err() == nil && !errors.Is(err, kgo.ErrClientClosed):
+		p.destination.Health.Down(p.hooks.why(fmt.Errorf("kafka gives no sign of life: %w", err)))
 	}
 }
 

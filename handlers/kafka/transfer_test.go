@@ -98,3 +98,23 @@ func held(t *testing.T, admin *kadm.Client, topic string) int {
 	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
 	return int(n)
 }
+
+// caughtUp waits until the transfer has committed everything that is in its source.
+func (x *transfer) caughtUp(admin *kadm.Client) {
+	x.Helper()
+	ctx, cancel := context.WithTimeout(x.Context(), patience)
+	defer cancel()
+	require.Eventually(x, func() bool {
+		ends, err := admin.ListEndOffsets(ctx, x.source.Topic)
+		if err != nil {
+			return false
+		}
+		at, err := admin.FetchOffsets(ctx, x.source.Group)
+		behind := false
+		ends.Each(func(end kadm.ListedOffset) {
+			o, ok := at.Lookup(x.source.Topic, end.Partition)
+			behind = behind || end.Offset > 0 && (!ok || o.At < end.Offset)
+		})
+		return err == nil && !behind
+	}, patience, 20*time.Millisecond, "the transfer does not finish")
+}

@@ -123,6 +123,17 @@ func TestTheStockClientPassesWithTheRightCredentialsAndTellsOfWrongOnes(t *testi
 		arrives(t, kadm.NewClient(v.client(t)), "out-"+string(m), 10)
 		x.stop()
 	}
+	c := v.config()
+	c.Client = kafka.Watermill
+	conn, err := open(t, c)
+	require.NoError(t, err)
+	v.lock()
+	_, _, o := kafka.DefaultConfig()
+	_, err = conn.Publisher(handlers.Destination{DataCenter: "there", Topic: "out"}, o)
+	require.Equal(t, handlers.ClassUnavailable, handlers.ClassOf(err))
+	require.ErrorContains(t, err, "kafka broker "+v.address())
+	require.ErrorContains(t, err, "check sasl.username and sasl.password")
+	require.NotContains(t, err.Error(), "c4nary")
 }
 
 func TestTheStockClientRecoversAndShowsThatItIsDown(t *testing.T) {
