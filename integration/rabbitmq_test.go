@@ -14,9 +14,7 @@ import (
 
 const (
 	rabbitWindow = 1000
-	// An ack has no answer in AMQP: what was acked on a connection that is dead already comes again too, up to all that was prefetched.
-	rabbitPrefetch = 1500
-	rabbitConfig   = "defaults: {window: 1000}\nshutdown_timeout: 3s"
+	rabbitConfig = "defaults: {window: 1000}\nshutdown_timeout: 3s"
 	// A stop may take the shutdown_timeout, and as long again and a little more on a busy machine.
 	rabbitStopTime = 8 * time.Second
 )
@@ -213,7 +211,7 @@ func TestNothingIsLostWhateverHappensToARabbitMQ(t *testing.T) {
 		c.into.WaitAcked(t, time.Minute)
 		c.outOf.WaitAcked(t, time.Minute)
 		t.Log("into it: ", c.into.WantAtMost(t, 2*rabbitWindow))
-		duplicates := 2 * rabbitPrefetch
+		duplicates := 2 * rabbitWindow
 		if f.name == "killed" {
 			duplicates = c.outOf.Sent() // It forgets the acks that it had not written yet.
 		}

@@ -94,8 +94,8 @@ func (r *reader) free(ch *amqp.Channel, most int) error {
 	return err
 }
 
-// prefetch is more than the window: the acks come in batches, and the window should not run empty meanwhile.
-func prefetch(window int) int { return min(window+window/2, maxPrefetch) }
+// prefetch is the window and no more: an ack has no answer in AMQP, so when a connection dies all that was prefetched may come again.
+func prefetch(window int) int { return min(window, maxPrefetch) }
 
 // prepare makes and binds the queue of a route that reads an exchange. A queue that is read by its name is never made.
 func (r *reader) prepare(l *line) error {
