@@ -2,6 +2,7 @@ package rabbitmq_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net"
 	"strings"
@@ -148,6 +149,28 @@ func TestTheStockClientHasOneMessageInFlightAndPausesBeforeANackedOneComesAgain(
 	require.EqualValues(t, 2, w.source.Meter.Nacked.Load())
 	w.within("close", func() { require.NoError(t, s.Close()) })
 	require.Zero(t, w.left())
+}
+
+func TestAnAckThatComesWhileTheStockClientStopsCounts(t *testing.T) {
+	w := newStockWell(t, brokers.RabbitMQ(t, "a").URL())
+	w.declare(nil)
+	const n = 5
+	w.produce(0, n)
+	for i := range n {
+		s := w.subscriber()
+		ctx, cancel := context.WithCancel(t.Context())
+		messages, err := s.Subscribe(ctx, w.in)
+		require.NoError(t, err)
+		msg := w.receive(messages)
+		cancel()
+		w.silent(messages)
+		require.NoError(t, msg.Context().Err(), "it is given up at once")
+		msg.Ack()
+		_, open := <-messages
+		require.False(t, open)
+		require.NoError(t, s.Close())
+		require.Equal(t, n-1-i, w.left())
+	}
 }
 
 func TestTheStockClientNeverMakesAQueueThatItReads(t *testing.T) {
