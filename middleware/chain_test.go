@@ -114,3 +114,15 @@ func TestRecovererLeavesResultsAlone(t *testing.T) {
 	_, err := recoverer(returning(nil))(message.NewMessage("1", nil))
 	require.NoError(t, err)
 }
+
+func TestAParkedMessageHasTheSameKeyAgainButNotThatOfAnotherAtItsPlace(t *testing.T) {
+	r := record.Record{Time: time.UnixMilli(1), Source: record.Source{DataCenter: "a", Topic: "x", Lane: "0", Position: "7"}}
+	parked := middleware.Parked(&r, "one", errors.New("no"))
+	require.Equal(t, parked.Key, middleware.Parked(&r, "one", errors.New("no, again")).Key)
+	require.NotEqual(t, parked.Key, middleware.Parked(&r, "two", errors.New("no")).Key)
+	later := r
+	later.Time = time.UnixMilli(2) // In a topic of the same name that was made again.
+	require.NotEqual(t, parked.Key, middleware.Parked(&later, "one", errors.New("no")).Key)
+	nowhere := record.Record{}
+	require.NotEqual(t, middleware.Parked(&nowhere, "one", errors.New("no")).Key, middleware.Parked(&nowhere, "one", errors.New("no")).Key)
+}

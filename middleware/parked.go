@@ -52,8 +52,11 @@ func Parked(r *record.Record, route string, err error) *record.Record {
 	f := failureOf(err)
 	out := *r
 	out.ID = record.DeriveID(r.Source)
-	if out.ID == "" {
+	switch {
+	case out.ID == "":
 		out.ID = rand.Text()
+	case !r.Time.IsZero(): // A topic that is deleted and made again has the same places anew.
+		out.ID += "~" + strconv.FormatInt(r.Time.UnixMilli(), 10)
 	}
 	out.ID = route + "/" + out.ID
 	out.Key = []byte(out.ID)

@@ -160,6 +160,8 @@ func TestParkingWaitsForAPoisonQueueThatIsDown(t *testing.T) {
 	w.produce("a", "x", 0, 10)
 	require.Eventually(t, func() bool { return w.status("one").Poison.Error != nil }, patience, time.Millisecond)
 	require.Equal(t, "p/x.dead", w.status("one").PoisonQueue)
+	require.Eventually(t, func() bool { return w.status("one").Trouble() != "" }, 5*time.Second, time.Millisecond, "a route that waits is shown as one that does not")
+	require.Contains(t, w.status("one").Trouble(), "cannot be parked in p/x.dead, which is down: ")
 	require.LessOrEqual(t, w.store.Site("a").Committed("x", "mqferry-one", 0), 3)
 	w.store.Site("p").Up()
 	w.arrives("b", "y", 9)
@@ -355,6 +357,14 @@ func TestAStopDoesNotWaitForTheThrottle(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, w.end())
 	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+func TestAPoisonQueueNeedNotBeMade(t *testing.T) {
+	_, err := router.Parse("test.yml", []byte(`
+datacenters: {a: {kafka: {brokers: "127.0.0.1:9092"}}}
+routes: [{name: one, from: a/x, to: a/y, poison: {create: false}}]
+`))
+	require.NoError(t, err)
 }
 
 func TestMistakesInPoliciesAreFoundByTheLoader(t *testing.T) {

@@ -76,6 +76,8 @@ func (s Status) Trouble() string {
 		still := time.Since(l.Since)
 		switch {
 		case l.Unsettled == 0:
+		case s.PoisonQueue != "" && !s.Poison.Up && still > heldAfter:
+			return fmt.Sprintf("lane %q waits, %d messages: one cannot be parked in %s, which is down%s", name, l.Unsettled, s.PoisonQueue, because(s.Poison.Error))
 		case l.Held && still > heldAfter:
 			return fmt.Sprintf("lane %q is held by a message that was refused, %d wait%s", name, l.Unsettled, because(s.Destination.Refusal))
 		case still > stallAfter:

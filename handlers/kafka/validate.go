@@ -57,7 +57,7 @@ func (c DestinationConfig) Validate() error {
 	if c.ReplicationFactor != -1 && c.ReplicationFactor < 1 {
 		errs = append(errs, config.Invalid("replication_factor", "%d is neither -1 (the cluster's default) nor at least 1", c.ReplicationFactor))
 	}
-	if len(c.TopicConfig) > 0 && !c.Create {
+	if len(c.TopicConfig) > 0 && !c.Create && !maps.Equal(c.TopicConfig, c.ForPoison().TopicConfig) {
 		errs = append(errs, config.Invalid("topic_config", "is for topics that are made, and create is false"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.TopicConfig)) {
