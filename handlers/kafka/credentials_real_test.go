@@ -21,6 +21,7 @@ func TestARealKafkaThatDemandsCredentials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real broker")
 	}
+	t.Parallel()
 	certificates := brokers.NewCertificates(t)
 	demands := brokers.Security{Certificates: certificates, User: brokers.User{Name: "ferry", Password: canary}}
 	b := brokers.KafkaSecured(t, demands, "connections.max.reauth.ms=5000") // Who does not log in again is thrown out.

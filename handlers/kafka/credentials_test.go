@@ -140,6 +140,10 @@ func (v *vault) lock() {
 
 // TestARouteWaitsOutBadCredentials breaks them while messages flow, and mends them.
 func TestARouteWaitsOutBadCredentials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		spoil func(*testing.T, *vault)

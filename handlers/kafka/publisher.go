@@ -191,6 +191,7 @@ func (p *publisher) watch() {
 	ticker := time.NewTicker(stalled)
 	defer ticker.Stop()
 	last, was := int64(0), 0
+	silent := false // So said the last question.
 	for {
 		select {
 		case <-p.life.Done():
@@ -201,7 +202,7 @@ func (p *publisher) watch() {
 		confirmed, flying, client := p.confirmed, p.flying, p.client
 		p.mu.Unlock()
 		if flying == 0 && was == 0 && confirmed == last {
-			p.ask(client)
+			silent = p.ask(client, silent)
 		}
 		if flying > 0 && was > 0 && confirmed == last {
 			p.destination.Health.Down(p.hooks.why(fmt.Errorf("kafka has confirmed none of %d records for %s", flying, stalled)))
@@ -210,16 +211,21 @@ func (p *publisher) watch() {
 	}
 }
 
-func (p *publisher) ask(client *kgo.Client) {
+// ask asks an idle cluster for a sign of life, and reports whether none came. An answer takes back only what such a question has said: a lane may be held for
+// another reason.
+func (p *publisher) ask(client *kgo.Client, silent bool) bool {
 	ctx, cancel := context.WithTimeout(p.life, stalled)
 	defer cancel()
 	err := client.Ping(ctx)
 	switch {
-	case err == nil:
+	case err == nil && silent:
 		p.destination.Health.Up()
+	case err == nil:
 	case p.life.Err() == nil && !errors.Is(err, kgo.ErrClientClosed):
 		p.destination.Health.Down(p.hooks.why(fmt.Errorf("kafka gives no sign of life: %w", err)))
+		return true
 	}
+	return false
 }
 
 // Close fails what is not confirmed, with an unavailable error, and ends the producer. Closing twice does nothing.

@@ -137,6 +137,10 @@ func TestTheStockClientPassesWithTheRightCredentialsAndTellsOfWrongOnes(t *testi
 }
 
 func TestTheStockClientRecoversAndShowsThatItIsDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	t.Parallel()
 	const n = 200
 	b := brokers.KafkaOwn(t)
 	in, out := newTopic(t, b.Address(), 2, nil), newTopic(t, b.Address(), 2, nil)
