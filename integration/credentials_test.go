@@ -127,7 +127,9 @@ func (v *vault) furnish() (right []*door, authority, name, login, certificate *d
 	authority = v.door("wrong-authority", fmt.Sprintf("{ca: %q, %s}", v.ca, mine), v.demands.User.Name, ferryPassword, "", "unknown authority")
 	name = v.door("wrong-name", fmt.Sprintf("{ca: %q, server_name: elsewhere.example, %s}", c.CA, mine), v.demands.User.Name, ferryPassword, "", "elsewhere.example")
 	login = v.door("wrong-password", good, "clerk", clerkPassword, "", no)
-	certificate = v.door("no-certificate", fmt.Sprintf("{ca: %q}", c.CA), v.demands.User.Name, ferryPassword, "", "remote error: tls: ")
+	// A broker's complaint about it may get lost when it hangs up: then no more is known than where.
+	where := map[string]string{"kafka": "kafka broker 127.0.0.1:", "rabbitmq": "connect to rabbitmq at amqps://127.0.0.1:", "redis": "set tls.cert and tls.key"}[v.Kind]
+	certificate = v.door("no-certificate", fmt.Sprintf("{ca: %q}", c.CA), v.demands.User.Name, ferryPassword, "", where)
 	return right, authority, name, login, certificate
 }
 
