@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,28 +65,6 @@ func through(t *testing.T, to integration.End, l *link.Link) {
 	}
 }
 
-// eachDestination runs the test for each kind of broker as the destination, with a source of another kind.
-func eachDestination(t *testing.T, test func(t *testing.T, p pair)) {
-	t.Helper()
-	for _, p := range eachEnd() {
-		t.Run(p.String(), func(t *testing.T) {
-			t.Parallel()
-			test(t, p)
-		})
-	}
-}
-
-// linkedRoute is a route of one lane to a broker of the test's own behind a link of 50 ms: all messages are in flight at once.
-func linkedRoute(t *testing.T, p pair) (*integration.Route, *link.Link) {
-	t.Helper()
-	broker := p.to.own(t)
-	far := broker.Link(t)
-	far.Delay(50 * time.Millisecond)
-	to := lane(t, p.to, "far", broker)
-	through(t, to, far)
-	return integration.NewRoute(lane(t, p.from, "near", p.from.shared(t, "a")), to), far
-}
-
 // inside runs a router in the test itself, with a middleware that calls f at each attempt of the culprit, and of nobody else.
 func inside(t *testing.T, config string, f func(attempt int) error) (r *router.Router, stop func()) {
 	t.Helper()
@@ -139,10 +116,10 @@ func waitRunning(t *testing.T, r *router.Router) {
 }
 
 func TestAMessageThatFailsInAMiddlewareKeepsItsPlaceOrIsParkedAlone(t *testing.T) {
-	eachDestination(t, func(t *testing.T, p pair) {
+	for _, p := range eachEnd() {
 		from, to := p.from.shared(t, "a"), p.to.shared(t, "b")
 		for _, failing := range []int{1, attempts - 1, attempts} {
-			t.Run(fmt.Sprintf("%d of %d attempts", failing, attempts), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %d of %d attempts", p, failing, attempts), func(t *testing.T) {
 				route := integration.NewRoute(lane(t, p.from, "near", from), lane(t, p.to, "far", to))
 				route.Send(t, policyMessages)
 				config := quick("", route)
@@ -169,205 +146,20 @@ func TestAMessageThatFailsInAMiddlewareKeepsItsPlaceOrIsParkedAlone(t *testing.T
 				require.EqualValues(t, policyMessages-parked, ended)
 			})
 		}
-	})
-}
-
-func TestAFailureOnTheWayIsNoAttemptAndKeepsTheOrder(t *testing.T) {
-	eachDestination(t, func(t *testing.T, p pair) {
-		route, far := linkedRoute(t, p)
-		config := quick("", route)
-		began := make(chan struct{}, 10)
-		var armed atomic.Bool
-		r, stop := inside(t, quick(", middleware: [trip]", route), func(int) error {
-			if armed.Swap(false) {
-				far.Cut() // With what is on the wire before it, and what comes behind it.
-				began <- struct{}{}
-			}
-			return nil
-		})
-		waitRunning(t, r)
-		armed.Store(true)
-		route.Send(t, policyMessages)
-		// The first attempt fails with the link. What follows are knocks at a closed door, more than a refused message has attempts.
-		<-began
-		door := integration.NewDoorbell(t, far.Address())
-		integration.Eventually(t, time.Minute, func() string {
-			if door.Knocks() > 2*attempts {
-				return ""
-			}
-			return fmt.Sprintf("only %d knocks at the door of the destination", door.Knocks())
-		})
-		require.NotEmpty(t, route.Missing())
-		door.Remove()
-		require.NoError(t, far.Heal())
-		route.WaitAcked(t, time.Minute)
-		stop()
-		t.Log(route.WantAtMost(t, policyMessages))
-		require.Empty(t, route.InPoisonQueue(t, config))
-	})
-}
-
-// refusal is a no that a real broker says to any message, until that ends.
-type refusal struct {
-	name     string
-	pair     pair
-	class    string
-	policy   string // The option that says what becomes of the message.
-	attempts int    // After which it is parked.
-	word     string // In what /readyz says.
-	// place makes the destination, and gives what it is in the config file, if that is not its topic.
-	place      func(t *testing.T) (to integration.End, text string)
-	begin, end func(t *testing.T, r *integration.Route)
-}
-
-// before is how many messages arrive before the broker begins to refuse.
-const before = 60
-
-func refusals() []refusal {
-	none := func(*testing.T, *integration.Route) {}
-	setKafka := func(name, value string) func(*testing.T, *integration.Route) {
-		return func(t *testing.T, r *integration.Route) { r.To.(*integration.Kafka).Set(t, name, value) }
-	}
-	setRedis := func(name, value string) func(*testing.T, *integration.Route) {
-		return func(t *testing.T, r *integration.Route) { r.To.(*integration.Redis).Set(t, name, value) }
-	}
-	exchange := func(r *integration.Route) string { return r.To.Topic() + "-exchange" }
-	return []refusal{
-		{
-			"a topic for small messages only",
-			pair{redis(), kafka()},
-			"permanent", "on_refused", 1, "max.message.bytes",
-			func(t *testing.T) (integration.End, string) {
-				return integration.NewKafka(t, "far", brokers.Kafka(t, "b"), 1), ""
-			},
-			setKafka("max.message.bytes", "50"), setKafka("max.message.bytes", "1000000"),
-		},
-		{
-			"a queue that is full",
-			pair{kafka(), rabbitmq()},
-			"full", "on_capacity", attempts, "full",
-			func(t *testing.T) (integration.End, string) {
-				return integration.NewRabbitMQ(t, "far", brokers.RabbitMQ(t, "b"), fmt.Sprintf("x-max-length=%d", before), "x-overflow=reject-publish"), ""
-			},
-			none, func(t *testing.T, r *integration.Route) { r.Check(t) }, // Which takes out what is there.
-		},
-		{
-			"an exchange without a binding",
-			pair{kafka(), rabbitmq()},
-			"unroutable", "on_unroutable", attempts, "NO_ROUTE",
-			func(t *testing.T) (integration.End, string) {
-				q := integration.NewRabbitMQ(t, "far", brokers.RabbitMQ(t, "b"))
-				q.Bind(t, q.Topic()+"-exchange")
-				return q, fmt.Sprintf("{datacenter: far, exchange: %s-exchange}", q.Topic())
-			},
-			func(t *testing.T, r *integration.Route) { r.To.(*integration.RabbitMQ).Unbind(t, exchange(r)) },
-			func(t *testing.T, r *integration.Route) { r.To.(*integration.RabbitMQ).Bind(t, exchange(r)) },
-		},
-		{
-			"a server out of memory",
-			pair{rabbitmq(), redis()},
-			"full", "on_capacity", attempts, "OOM",
-			func(t *testing.T) (integration.End, string) {
-				return integration.NewRedis(t, "far", brokers.RedisOwn(t, "--maxmemory-policy", "noeviction")), ""
-			},
-			setRedis("maxmemory", "1"), setRedis("maxmemory", "0"),
-		},
 	}
 }
 
-// eachRefusal runs the test for each way in which a broker refuses everything, once 60 messages have arrived, with 40 more that it refuses.
-func eachRefusal(t *testing.T, policy string, test func(t *testing.T, f refusal, route *integration.Route, ferry *integration.Ferry, config string)) {
-	t.Helper()
-	for _, f := range refusals() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			to, text := f.place(t)
-			route := integration.NewRoute(lane(t, f.pair.from, "near", f.pair.from.shared(t, "a")), to)
-			config := quick(", "+f.policy+": "+policy, route)
-			if text != "" {
-				config = strings.Replace(config, "to: far/"+to.Topic(), "to: "+text, 1)
-			}
-			ferry := integration.Run(t, config)
-			route.Send(t, before)
-			route.WaitAcked(t, time.Minute)
-			f.begin(t, route)
-			route.Send(t, policyMessages-before)
-			test(t, f, route, ferry, config)
-			ferry.Stop(t, stopTime)
-		})
-	}
+// distant is a kind of broker as the destination, 50 ms away so that all messages are in flight at once.
+type distant struct {
+	pair  pair
+	own   func(t testing.TB) *brokers.Broker
+	limit func(t *testing.T, to integration.End) // Lets the broker refuse what is too large.
+	size  int                                    // That is too large.
+	again int                                    // How many may arrive twice, since the broker breaks the connection over it.
 }
 
-func TestWhatARealBrokerRefusesIsHeldUntilItTakesIt(t *testing.T) {
-	eachRefusal(t, "hold", func(t *testing.T, f refusal, route *integration.Route, ferry *integration.Ferry, config string) {
-		ferry.WaitTrouble(t, route, time.Minute, "far", f.word)
-		integration.Eventually(t, time.Minute, func() string {
-			if n := ferry.Metric("mqferry_attempts_refused_total", route.Name); n <= 2*attempts {
-				return fmt.Sprintf("only %v attempts were refused", n)
-			}
-			return ""
-		})
-		require.Equal(t, before, int(ferry.Metric("mqferry_messages_committed_total", route.Name)), "what is refused is acked")
-		f.end(t, route)
-		route.WaitAcked(t, time.Minute)
-		route.WantExactlyOnce(t)
-		ferry.WaitReady(t, seconds)
-		require.Empty(t, route.InPoisonQueue(t, config))
-	})
-}
-
-func TestWhatARealBrokerRefusesIsParkedWholeAndReplayed(t *testing.T) {
-	eachRefusal(t, "park", func(t *testing.T, f refusal, route *integration.Route, ferry *integration.Ferry, config string) {
-		const n = policyMessages - before
-		together := f.class == "permanent" // Kafka answers for a batch, in which the one at fault is looked for.
-		parked := integration.Parked{First: before, Last: policyMessages - 1, Class: f.class, Attempts: f.attempts, AnyOrder: together}
-		route.WaitAcked(t, time.Minute)
-		require.Equal(t, n, ferry.Ended(route, "parked"))
-		require.Equal(t, before, ferry.Ended(route, "forwarded"))
-		refused := int(ferry.Metric("mqferry_attempts_refused_total", route.Name))
-		if together {
-			require.GreaterOrEqual(t, refused, n)
-			require.LessOrEqual(t, refused, 10*n)
-		} else {
-			require.Equal(t, n*f.attempts, refused)
-		}
-		route.WantParked(t, config, parked)
-		code, output := integration.Poison(t, config, "replay", route.Name)
-		require.Equal(t, 1, code, output)
-		require.Contains(t, output, fmt.Sprintf("0 messages delivered to far/%s, %d failed", placeIn(config), n))
-		route.WantParked(t, config, parked)
-
-		f.end(t, route)
-		code, output = integration.Poison(t, config, "replay", route.Name)
-		require.Zero(t, code, output)
-		require.Contains(t, output, fmt.Sprintf("%d messages delivered", n))
-		report := route.Check(t)
-		require.Zero(t, report.Lost+report.Duplicated+report.Damaged+report.Unknown, "%s: %v", report, report.Findings)
-		if !together {
-			require.Zero(t, report.OutOfOrder, "%s: %v", report, report.Findings)
-		}
-		require.Empty(t, route.InPoisonQueue(t, config))
-	})
-}
-
-// placeIn is the name of the destination in a config file: its topic, or its exchange.
-func placeIn(config string) string {
-	_, rest, found := strings.Cut(config, "exchange: ")
-	if !found {
-		_, rest, _ = strings.Cut(config, "to: far/")
-	}
-	place, _, _ := strings.Cut(rest, "}")
-	return place
-}
-
-func TestOneMessageThatIsTooLargeForARealBrokerIsParkedAlone(t *testing.T) {
-	for _, test := range []struct {
-		pair  pair
-		own   func(t testing.TB) *brokers.Broker
-		limit func(t *testing.T, to integration.End)
-		size  int
-		again int // How many may arrive twice, since the broker breaks the connection.
-	}{
+func TestOneOfManyInFlightFails(t *testing.T) {
+	for _, d := range []distant{
 		{
 			pair{redis(), kafka()},
 			func(t testing.TB) *brokers.Broker { return brokers.KafkaOwn(t) },
@@ -386,30 +178,70 @@ func TestOneMessageThatIsTooLargeForARealBrokerIsParkedAlone(t *testing.T) {
 			}, 1_100_000, policyMessages,
 		},
 	} {
-		t.Run(test.pair.String(), func(t *testing.T) {
+		t.Run(d.pair.String(), func(t *testing.T) {
 			t.Parallel()
-			broker := test.own(t)
+			broker := d.own(t)
 			far := broker.Link(t)
 			far.Delay(50 * time.Millisecond)
-			from, to := lane(t, test.pair.from, "near", test.pair.from.shared(t, "a")), lane(t, test.pair.to, "far", broker)
-			through(t, to, far)
-			route := integration.NewRoute(from, to)
-			config := quick("", route)
-			ferry := integration.Run(t, config)
-			route.Send(t, 20)
-			route.WaitAcked(t, time.Minute)
-
-			// Nobody tells the program.
-			test.limit(t, to)
-			route.Send(t, culprit-20)
-			from.Payloads(test.size)
-			route.Send(t, 1)
-			from.Payloads(1000)
-			route.Send(t, policyMessages-culprit-1)
-			route.WaitAcked(t, time.Minute)
-			ferry.Stop(t, stopTime)
-			route.WantParked(t, config, integration.Parked{First: culprit, Last: culprit, Class: "permanent", Attempts: 1})
-			t.Log(route.WantOneMissing(t, culprit, test.again))
+			made := func(t *testing.T) *integration.Route {
+				to := lane(t, d.pair.to, "far", broker)
+				through(t, to, far)
+				return integration.NewRoute(lane(t, d.pair.from, "near", d.pair.from.shared(t, "a")), to)
+			}
+			t.Run("on the way, which is no attempt", func(t *testing.T) { failOnTheWay(t, made(t), far) })
+			t.Run("since it is too large", func(t *testing.T) { failForItsSize(t, made(t), d) })
 		})
 	}
+}
+
+func failOnTheWay(t *testing.T, route *integration.Route, far *link.Link) {
+	config := quick("", route)
+	cut := make(chan struct{}, 1)
+	r, stop := inside(t, quick(", middleware: [trip]", route), func(attempt int) error {
+		if attempt == 1 {
+			far.Cut() // With what is on the wire before it, and what comes behind it.
+			cut <- struct{}{}
+		}
+		return nil
+	})
+	waitRunning(t, r)
+	route.Send(t, policyMessages)
+	select {
+	case <-cut:
+	case <-time.After(time.Minute):
+		t.Fatal("the culprit never came")
+	}
+	// What follows are knocks at a closed door, more than a refused message has attempts.
+	door := integration.NewDoorbell(t, far.Address())
+	integration.Eventually(t, time.Minute, func() string {
+		if door.Knocks() > size(2*attempts, attempts) {
+			return ""
+		}
+		return fmt.Sprintf("only %d knocks at the door of the destination", door.Knocks())
+	})
+	require.NotEmpty(t, route.Missing())
+	door.Remove()
+	require.NoError(t, far.Heal())
+	route.WaitAcked(t, time.Minute)
+	stop()
+	t.Log(route.WantAtMost(t, policyMessages))
+	require.Empty(t, route.InPoisonQueue(t, config))
+}
+
+func failForItsSize(t *testing.T, route *integration.Route, d distant) {
+	config := quick("", route)
+	ferry := integration.Run(t, config)
+	route.Send(t, 20)
+	route.WaitAcked(t, time.Minute)
+
+	d.limit(t, route.To) // Nobody tells the program.
+	route.Send(t, culprit-20)
+	route.From.Payloads(d.size)
+	route.Send(t, 1)
+	route.From.Payloads(1000)
+	route.Send(t, policyMessages-culprit-1)
+	route.WaitAcked(t, time.Minute)
+	ferry.Stop(t, stopTime)
+	route.WantParked(t, config, integration.Parked{First: culprit, Last: culprit, Class: "permanent", Attempts: 1})
+	t.Log(route.WantOneMissing(t, culprit, d.again))
 }
