@@ -7,8 +7,8 @@ import (
 )
 
 // URL is an address that may hold credentials, such as "amqps://user:password@host:5671/vhost". No log, error or dump shows more of it than
-// scheme and host. In the password every character may stand as it is, since it ends at the last "@" before the path; "%" and two hexadecimal digits
-// are decoded.
+// scheme and host. In the password every character may stand as it is, since it ends at the last "@" of the whole URL; "%" and two hexadecimal digits
+// are decoded. An "@" in the path or query is to be written "%40".
 type URL struct {
 	Scheme   string
 	Username string

@@ -37,6 +37,9 @@ type Placed interface{ Place(group string) string }
 // messages can be taken out of it.
 type PoisonQueue[D any] interface{ ForPoison() D }
 
+// PoisonChecker is an ability that the options of a destination may have: to report those with which a poison queue would lose messages, or could not be listed.
+type PoisonChecker interface{ CheckPoison() error }
+
 // SourceChecker is an ability that the options of a data center may have: to check those of a source there, and what the route says of it.
 type SourceChecker[S any] interface{ CheckSource(config.Source, S) error }
 
@@ -182,7 +185,11 @@ func (d dataCenter[C, S, D]) PoisonOptions(destination config.Destination) (Opti
 	if q, ok := any(o).(PoisonQueue[D]); ok {
 		o = q.ForPoison()
 	}
-	return d.destination(destination, o)
+	options, err := d.destination(destination, o)
+	if c, ok := options.(PoisonChecker); ok && err == nil {
+		err = destination.Options.Locate(c.CheckPoison())
+	}
+	return options, err
 }
 
 func (d dataCenter[C, S, D]) destination(destination config.Destination, o D) (Options, error) {
@@ -206,12 +213,20 @@ type conn[S, D any] struct{ typed Connection[S, D] }
 
 func (c conn[S, D]) Subscriber(s Source, o Options) (message.Subscriber, error) {
 	complete(&s.Logger, &s.Meter, &s.Health)
-	return c.typed.Subscriber(s, o.(S))
+	made, err := c.typed.Subscriber(s, o.(S))
+	if err != nil { // Whatever came with it may be a nil in an interface that is not.
+		return nil, err
+	}
+	return made, nil
 }
 
 func (c conn[S, D]) Publisher(d Destination, o Options) (message.Publisher, error) {
 	complete(&d.Logger, &d.Meter, &d.Health)
-	return c.typed.Publisher(d, o.(D))
+	made, err := c.typed.Publisher(d, o.(D))
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
 }
 
 func (c conn[S, D]) InspectSource(ctx context.Context, s Source, o Options) (string, error) {

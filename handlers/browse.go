@@ -27,7 +27,7 @@ type Browsing interface {
 func (c conn[S, D]) Browse(ctx context.Context, d Destination, o Options) (Browsing, error) {
 	b, ok := c.typed.(Browser[D])
 	if !ok {
-		return nil, fmt.Errorf("the broker of data center %q cannot be looked through", d.DataCenter)
+		return nil, fmt.Errorf("the broker of data center %q cannot be looked through: have messages parked elsewhere, with poison: {datacenter: …}", d.DataCenter)
 	}
 	complete(&d.Logger, &d.Meter, &d.Health)
 	return b.Browse(ctx, d, o.(D))

@@ -118,7 +118,7 @@ func (h *Health) Refused(err error) {
 	h.no, h.noAt = err, time.Now()
 	if h.noAt.Sub(h.told) > time.Minute {
 		h.told = h.noAt
-		h.logger.Error("a message was refused, its lane is held", "error", err)
+		h.logger.Error("a message does not go through, its lane is held", "error", err)
 	}
 }
 

@@ -98,9 +98,9 @@ func (r *Relay) topic(msg *message.Message) (string, error) {
 	if d.Template == nil {
 		return d.Topic, nil
 	}
-	topic, _ := d.Template.Fill(record.Outgoing(msg))
-	if topic == "" {
-		return "", Permanent(fmt.Errorf("topic %q is empty for this message", d.Topic))
+	topic, ok := d.Template.Fill(record.Outgoing(msg))
+	if !ok || topic == "" {
+		return "", Permanent(fmt.Errorf("the message lacks what the topic %q is to be filled with", d.Topic))
 	}
 	return topic, nil
 }

@@ -62,27 +62,25 @@ type deduplicator struct {
 	recent *seenMemory // Delivered by this process: also what the store did not know yet when it was asked.
 	s      Settings
 
-	mu     sync.Mutex
-	claims map[string]*message.Message
+	mu         sync.Mutex
+	claims     map[string]*message.Message
+	complained time.Time
 }
 
 // Deduplicate drops a message of which a copy was delivered already, or is on its way: acked and counted as a duplicate. Watermill's own marks a message as seen before it is
 // delivered, and so loses it when it comes again after a failure. Here a message counts as seen when the destination has confirmed it. That of two copies in flight the second
 // is dropped loses nothing: the first is not acked before it is confirmed.
-func Deduplicate(c DeduplicateConfig, s Settings) (message.HandlerMiddleware, error) {
+func Deduplicate(c DeduplicateConfig, s Settings) message.HandlerMiddleware {
 	s = s.complete()
 	d := &deduplicator{config: c, s: s, recent: newSeenMemory(c.MaxEntries, time.Duration(c.TTL)), claims: map[string]*message.Message{}}
 	d.store = d.recent
 	if c.Redis != nil {
-		store, err := newSeenRedis(*c.Redis, s.Route, time.Duration(c.TTL))
-		if err != nil {
-			return nil, err
-		}
+		store := newSeenRedis(*c.Redis, s.Route, time.Duration(c.TTL))
 		d.store = store
 		s.OnClose(store.close)
 	}
 	s.AtTurn(d.claim)
-	return d.link, nil
+	return d.link
 }
 
 // id gives what tells the message from others; "" when it has nothing of the kind.
@@ -146,7 +144,20 @@ func (d *deduplicator) delivered(ctx context.Context, id string) {
 		return
 	}
 	if err := d.store.mark(context.WithoutCancel(ctx), id); err != nil {
-		d.s.Health.Refused(fmt.Errorf("a delivered message cannot be remembered, so a copy of it may be delivered too: %w", err))
+		d.complain(err)
+	}
+}
+
+// complain logs that a delivered message could not be remembered, once a minute at most.
+func (d *deduplicator) complain(err error) {
+	d.mu.Lock()
+	quiet := time.Since(d.complained) < time.Minute
+	if !quiet {
+		d.complained = time.Now()
+	}
+	d.mu.Unlock()
+	if !quiet {
+		d.s.Logger.Warn("delivered messages cannot be remembered, so copies of them may be delivered too", "error", err)
 	}
 }
 

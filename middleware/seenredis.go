@@ -28,9 +28,16 @@ type SeenRedisConfig struct {
 	Prefix string `yaml:"prefix"`
 }
 
-// Validate reports an address that is none.
+// Validate reports what no Redis could be reached with.
 func (c SeenRedisConfig) Validate() error {
-	return config.CheckAddress("address", c.Address, "127.0.0.1:6379")
+	errs := []error{config.CheckAddress("address", c.Address, "127.0.0.1:6379")}
+	if c.DB < 0 {
+		errs = append(errs, config.Invalid("db", "%d is negative; databases are counted from 0", c.DB))
+	}
+	if c.Username != "" && c.Password == "" {
+		errs = append(errs, config.Invalid("password", "is missing; a username goes with one"))
+	}
+	return errors.Join(errs...)
 }
 
 const (
@@ -62,7 +69,7 @@ type seenAnswer struct {
 	err   error
 }
 
-func newSeenRedis(c SeenRedisConfig, route string, ttl time.Duration) (*seenRedis, error) {
+func newSeenRedis(c SeenRedisConfig, route string, ttl time.Duration) *seenRedis {
 	o := &redis.Options{
 		Addr: c.Address, Username: c.Username, Password: c.Password.Reveal(), DB: c.DB,
 		Protocol: 2, DisableIdentity: true, PoolSize: 2, ContextTimeoutEnabled: true,
@@ -78,7 +85,7 @@ func newSeenRedis(c SeenRedisConfig, route string, ttl time.Duration) (*seenRedi
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go s.run(ctx)
-	return s, nil
+	return s
 }
 
 // encrypted dials with the certificates as they are at that time.

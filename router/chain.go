@@ -34,11 +34,7 @@ func chain(p routePlan, giveUp message.HandlerMiddleware, s middleware.Settings)
 		links = append(links, middleware.SizeLimit(p.policies.MaxMessageBytes, s))
 	}
 	if p.deduplicate != nil {
-		made, err := middleware.Deduplicate(*p.deduplicate, s)
-		if err != nil {
-			return nil, fmt.Errorf("deduplicate: %w", err)
-		}
-		links = append(links, made)
+		links = append(links, middleware.Deduplicate(*p.deduplicate, s))
 	}
 	if p.throttle != nil {
 		middleware.Throttle(*p.throttle, s)

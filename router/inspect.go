@@ -14,6 +14,7 @@ type Inspection struct {
 	Route       string
 	Source      Finding
 	Destination Finding
+	Poison      *Finding // Nil where nothing is parked.
 }
 
 // Finding is what was found at one end of a route.
@@ -36,7 +37,7 @@ func (r *Router) Inspect(ctx context.Context) []Inspection {
 	all := make([]Inspection, len(r.routes))
 	var done sync.WaitGroup
 	for i, route := range r.routes {
-		done.Go(func() { all[i] = route.inspect(ctx, conns[route.from], conns[route.to]) })
+		done.Go(func() { all[i] = route.inspect(ctx, conns[route.from], conns[route.to], conns[route.poison]) })
 	}
 	done.Wait()
 	return all
@@ -68,7 +69,7 @@ func (r *Router) look(ctx context.Context) map[*site]handlers.Conn {
 	return conns
 }
 
-func (r *route) inspect(ctx context.Context, from, to handlers.Conn) Inspection {
+func (r *route) inspect(ctx context.Context, from, to, poison handlers.Conn) Inspection {
 	source, destination := r.ends(from)
 	found := Inspection{
 		Route:       r.plan.Name,
@@ -77,6 +78,11 @@ func (r *route) inspect(ctx context.Context, from, to handlers.Conn) Inspection 
 	}
 	found.Source.Text, found.Source.Err = from.InspectSource(ctx, source, r.plan.source)
 	found.Destination.Text, found.Destination.Err = to.InspectDestination(ctx, destination, r.plan.destination)
+	if poison != nil {
+		p := Finding{End: r.plan.poison.String()}
+		p.Text, p.Err = poison.InspectDestination(ctx, r.poisonQueue(), r.plan.poison.options)
+		found.Poison = &p
+	}
 	return found
 }
 
@@ -99,4 +105,10 @@ func (c closedDoor) Unwrap() any  { return nil }
 func (c closedDoor) Close() error { return nil }
 
 // Err gives what stands in the route's way, nil when nothing does.
-func (i Inspection) Err() error { return errors.Join(i.Source.Err, i.Destination.Err) }
+func (i Inspection) Err() error {
+	err := errors.Join(i.Source.Err, i.Destination.Err)
+	if i.Poison != nil {
+		err = errors.Join(err, i.Poison.Err)
+	}
+	return err
+}

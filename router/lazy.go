@@ -13,6 +13,7 @@ import (
 type lazyPublisher struct {
 	make func() (message.Publisher, error)
 
+	making sync.Mutex // Held while it is made, which may take its time: Close does not wait for that.
 	mu     sync.Mutex
 	made   message.Publisher
 	closed bool
@@ -30,17 +31,32 @@ func (l *lazyPublisher) Publish(topic string, messages ...*message.Message) erro
 }
 
 func (l *lazyPublisher) publisher() (message.Publisher, error) {
+	l.making.Lock()
+	defer l.making.Unlock()
+	if made, closed := l.state(); made != nil || closed {
+		if closed {
+			return nil, errPublisherClosed
+		}
+		return made, nil
+	}
+	made, err := l.make()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	closed := l.closed
+	l.made = made
+	l.mu.Unlock()
+	if closed {
+		return nil, errors.Join(errPublisherClosed, made.Close())
+	}
+	return made, nil
+}
+
+func (l *lazyPublisher) state() (made message.Publisher, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, errPublisherClosed
-	}
-	if l.made != nil {
-		return l.made, nil
-	}
-	var err error
-	l.made, err = l.make()
-	return l.made, err
+	return l.made, l.closed
 }
 
 // Close closes the publisher, if there is one. It may be called twice.

@@ -317,6 +317,7 @@ func TestMiddlewareRunsInOrderWithAConcurrencyOfOne(t *testing.T) {
 		require.NoError(t, w.end())
 		require.Equal(t, upTo(500), w.values("b", "y"))
 		require.LessOrEqual(t, most, concurrency)
+		require.Equal(t, concurrency > 1, most > 1, "as many at once as may be")
 		if concurrency == 1 {
 			for i, s := range seen {
 				require.Equal(t, strconv.Itoa(i), s)

@@ -12,13 +12,12 @@ import (
 	"github.com/mqferry/mqferry/handlers"
 	"github.com/mqferry/mqferry/handlers/lane"
 	"github.com/mqferry/mqferry/handlers/record"
-	"github.com/mqferry/mqferry/middleware"
 )
 
 // Replayed is how far a replay is.
 type Replayed struct {
-	Delivered int
-	Failed    int   // They are still in the poison queue.
+	Delivered int   // The destination has confirmed them.
+	Failed    int   // They are still in the poison queue: refused again, or dropped by the route's middleware.
 	Err       error // Of the first that failed.
 }
 
@@ -36,7 +35,7 @@ func (q *PoisonQueue) Replay(ctx context.Context, choose func(ParkedMessage) boo
 			stored: map[*record.Record]*record.Record{}, failed: map[*record.Record]struct{}{},
 		}
 		err = p.run(ctx)
-		done = p.done
+		done = p.result()
 		return err
 	})
 	return done, err
@@ -93,9 +92,26 @@ func (p *replay) run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	<-w.Running()
+	broken := p.broken()
+	if broken != nil { // Nothing more can be taken out.
+		parts.subscriber.(laned).Abort()
+	}
 	err = parts.stop(w, stopIntake, p.queue.shutdown)
 	<-ended
-	return errors.Join(p.err, err, ctx.Err())
+	return errors.Join(broken, err, ctx.Err())
+}
+
+func (p *replay) broken() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// result is how far it came.
+func (p *replay) result() Replayed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
 }
 
 // build makes the parts of the route with the queue as their source. Nothing is tried again, and nothing is parked: it is already.
@@ -123,7 +139,7 @@ func (p *replay) skip(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		r := record.From(msg.Context())
 		produced, err := next(msg)
-		if _, dropped := middleware.Dropped(err); err == nil || dropped || handlers.ClassOf(err) == handlers.ClassCancelled {
+		if err == nil || handlers.ClassOf(err) == handlers.ClassCancelled {
 			return produced, err
 		}
 		p.mu.Lock()
@@ -169,7 +185,9 @@ func (p *replay) finish(err error, read bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = p.read || read
-	p.err = errors.Join(p.err, err)
+	if p.err == nil {
+		p.err = err
+	}
 	if p.read && (len(p.stored) == 0 || p.err != nil) && !p.over {
 		p.over = true
 		close(p.finished)

@@ -54,6 +54,8 @@ func TestSchemaAcceptsWhatTheLoaderAccepts(t *testing.T) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, s.Validate(document(t, text)), file)
+		_, err = router.Load([]string{file})
+		require.NoError(t, err)
 	}
 }
 

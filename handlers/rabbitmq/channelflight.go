@@ -23,7 +23,7 @@ type flight struct {
 }
 
 func (f *flight) push(s *shipment) {
-	if f.head > 0 && len(f.all) == cap(f.all) {
+	if len(f.all) == cap(f.all) && f.head >= len(f.all)/2 && f.head > 0 {
 		n := copy(f.all, f.all[f.head:])
 		clear(f.all[n:])
 		f.all, f.head = f.all[:n], 0

@@ -29,6 +29,9 @@ func (r *receiver) run() *amqp.Error {
 	defer ticker.Stop()
 	r.looked = time.Now()
 	for {
+		if r.lost { // What is not told by now fails with the connection.
+			return <-r.gone
+		}
 		select {
 		case <-r.channel.oldest():
 			r.sweep(false)

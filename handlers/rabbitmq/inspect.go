@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -105,7 +104,7 @@ func describeQueue(conn *amqp.Connection, name string) (text string, err error) 
 		return err
 	})
 	if hasCode(err, amqp.AccessRefused) || hasCode(err, amqp.ResourceLocked) {
-		return "", errors.Join(errors.New("this user may not look at it"), err)
+		return "", fmt.Errorf("this user may not look at it; grant it the right to configure, or to read, that name: %w", err)
 	}
 	return text, err
 }

@@ -100,7 +100,10 @@ func (p *publisher) shipment(topic string, r *record.Record, turn *handlers.Turn
 	place := topic
 	if s.exchange != "" {
 		place = s.exchange
-		s.key, _ = p.key.Fill(r)
+		var ok bool
+		if s.key, ok = p.key.Fill(r); !ok && p.options.RoutingKey != nil {
+			return nil, handlers.Permanent(fmt.Errorf("publish to exchange %s: the message lacks what the routing_key %q is to be filled with", place, p.key))
+		}
 	}
 	if len(s.key) > maxShort {
 		return nil, handlers.Permanent(fmt.Errorf("publish to %s: a routing key of %d bytes, AMQP allows %d", s.at(), len(s.key), maxShort))

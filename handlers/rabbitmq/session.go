@@ -41,8 +41,8 @@ type session struct {
 	inlet    *handlers.Inlet
 	tags     *tags
 	received chan struct{} // Closed when no more deliveries come.
-	gone     chan struct{} // Closed when the channel is,
-	err      error         // for this reason, where there is one.
+	gone     chan struct{} // Closed when the channel is.
+	err      error         // Why; to be read once gone is closed.
 	allDone  chan struct{} // The channel is gone, and so is every reason to wait with the next one.
 
 	running sync.WaitGroup

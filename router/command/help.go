@@ -82,8 +82,8 @@ only what this route has parked.
   list      one line for each message; nothing is consumed
   show      everything about each message: headers and payload as JSON, text or hex
   replay    send messages through the route again, in the order of the queue; those that the
-            destination has confirmed leave the queue, those that fail again stay. Interrupted,
-            it loses nothing, and can be called again.
+            destination has confirmed leave the queue, those that fail again, or that the
+            route's middleware drops, stay. Interrupted, it loses nothing, and can be called again.
   discard   take messages out for good; needs --match, --limit or --all
 
 Options:
@@ -93,7 +93,7 @@ Options:
   --limit N      only the first N of them
   --all          with discard: yes, all of them
   --dry-run      with replay and discard: only say how many it would be
-  --json         write JSON, a line for each message
+  --json         write JSON: with list and show a line for each message
 
 It ends with code 1 when a message failed again or a broker could not be reached.
 

@@ -123,8 +123,8 @@ func TestConnectTellsWhichRouteWouldNotWork(t *testing.T) {
 	args := []string{"validate", "--connect", "-c", write(t, oneRoute)}
 	got := ask(t, args, router.WithBroker("test", store.Broker()))
 	require.Equal(t, 0, got.code)
-	require.Contains(t, got.out, "ok: 1 route, 2 data centers\n  orders\n    from shanghai/orders: ")
-	require.Contains(t, got.out, "    to   frankfurt/orders: ")
+	require.Contains(t, got.out, "ok: 1 route, 2 data centers\n  orders\n    from   shanghai/orders: ")
+	require.Contains(t, got.out, "    to     frankfurt/orders: ")
 	require.Zero(t, store.Site("shanghai").Committed("orders", "mqferry-orders", 0))
 	require.Zero(t, store.Site("frankfurt").Count("orders"))
 
@@ -132,8 +132,8 @@ func TestConnectTellsWhichRouteWouldNotWork(t *testing.T) {
 	got = ask(t, args, router.WithBroker("test", store.Broker()))
 	require.Equal(t, 1, got.code)
 	require.Contains(t, got.out, "not ok: 1 of 1 route, 2 data centers would not work\n")
-	require.Contains(t, got.out, "    to   frankfurt/orders: error: ")
-	require.NotContains(t, got.out, "    from shanghai/orders: error: ")
+	require.Contains(t, got.out, "    to     frankfurt/orders: error: ")
+	require.NotContains(t, got.out, "    from   shanghai/orders: error: ")
 }
 
 // freeAddress gives an address that nobody listens on.

@@ -9,7 +9,7 @@ import (
 	"github.com/mqferry/mqferry/router"
 )
 
-// connectTimeout bounds what validate --connect waits for the brokers.
+// connectTimeout bounds what validate --connect and poison wait for the brokers.
 const connectTimeout = 15 * time.Second
 
 // validate is the command of that name.
@@ -76,6 +76,9 @@ func (p program) inspect(ctx context.Context, cfg *config.Config) int {
 		fmt.Fprintf(p.out, "  %s\n", i.Route)
 		p.finding("from", i.Source)
 		p.finding("to", i.Destination)
+		if i.Poison != nil {
+			p.finding("poison", *i.Poison)
+		}
 	}
 	if bad > 0 {
 		return failed
@@ -91,7 +94,7 @@ func (p program) finding(side string, f router.Finding) {
 	case text == "":
 		text = "connected"
 	}
-	fmt.Fprintf(p.out, "    %-4s %s: %s\n", side, f.End, text)
+	fmt.Fprintf(p.out, "    %-6s %s: %s\n", side, f.End, text)
 }
 
 // size says how much there is in a configuration.
