@@ -102,11 +102,12 @@ func (d *decoder) text(n *node, into encoding.TextUnmarshaler) {
 	}
 	err := into.UnmarshalText([]byte(n.text))
 	var ours *textError
+	_, isURL := into.(*URL)
 	switch {
 	case err == nil:
 	case errors.As(err, &ours):
 		d.fail(n, "%s %s", n.shown(), ours.wrong)
-	case n.replaced:
+	case n.replaced && !isURL: // A URL never quotes itself, and what is written of it may be a password.
 		// What others say about a value may quote a piece of it, which nothing can take out again.
 		d.fail(n, "%s has a value that is not accepted here", n.shown())
 	default:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -77,6 +78,10 @@ func (r *reader) syntax(err error) error {
 	if parts == nil {
 		return &problem{file: r.document.name, text: "is not YAML: " + err.Error(), cause: err}
 	}
+	if strings.HasPrefix(parts[2], "unknown anchor") { // Its name may be a password that was meant.
+		parts[2] = "an anchor is not known; a value that begins with * needs quotes"
+		err = nil
+	}
 	line, _ := strconv.Atoi(parts[1]) // Zero, that is no line, where there is none.
 	p := &problem{file: r.document.name, line: line, text: "is not YAML: " + parts[2], cause: err}
 	// The parser, unlike the scanner below it, counts lines from zero, and it names the one where the block began that has the mistake.
@@ -107,7 +112,7 @@ func (r *reader) node(y *yaml.Node, parent *node, step string, depth int) *node 
 		return r.scalar(y, n)
 	}
 	if n.tag != "!!seq" && n.tag != "!!map" {
-		return r.fail(n, "the tag %s is not supported", n.tag)
+		return r.fail(n, "has a tag, which is not supported; a value that begins with ! needs quotes")
 	}
 	switch y.Kind {
 	case yaml.SequenceNode:
@@ -146,7 +151,7 @@ func (r *reader) scalar(y *yaml.Node, n *node) *node {
 		return n
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
 	default:
-		return r.fail(n, "the tag %s is not supported", n.tag)
+		return r.fail(n, "has a tag, which is not supported; a value that begins with ! needs quotes")
 	}
 	e, known := r.expanded[y]
 	if !known {

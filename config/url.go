@@ -22,7 +22,7 @@ type URL struct {
 // UnmarshalText reads a URL. What it reports never quotes it.
 func (u *URL) UnmarshalText(text []byte) error {
 	scheme, rest, found := strings.Cut(string(text), "://")
-	if !found || scheme == "" {
+	if !found || scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return !isNameRune(r) && r != '+' }) {
 		return errors.New(`is not a URL; write for example "amqp://user:password@host:5672/"`)
 	}
 	parsed := URL{Scheme: strings.ToLower(scheme)}

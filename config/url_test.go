@@ -61,3 +61,21 @@ func TestURLMistakesDoNotQuoteIt(t *testing.T) {
 		require.Zero(t, u)
 	}
 }
+
+func TestAPasswordThatYAMLTakesForSomethingElseIsNotQuoted(t *testing.T) {
+	for _, password := range []string{"*tunafish", "!tunafish x", "!tunafish"} {
+		_, err := config.ParseRaw("test.yml", []byte("password: "+password))
+		require.ErrorContains(t, err, "needs quotes")
+		require.NotContains(t, err.Error(), "tunafish")
+	}
+	var c struct {
+		URL config.URL `yaml:"url"`
+	}
+	for _, url := range []string{"user:tunafish@${HOST}", "user:tunafish://b@${HOST}", "amqp://user:tunafish@${NONE}"} {
+		raw, err := config.ParseRaw("test.yml", []byte("url: "+url), config.WithLookup(func(name string) (string, bool) { return map[string]string{"HOST": "h", "NONE": ""}[name], true }))
+		require.NoError(t, err)
+		err = raw.Decode(&c)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "tunafish")
+	}
+}
