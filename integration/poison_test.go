@@ -42,6 +42,9 @@ func theHuge() integration.Parked {
 func TestParkingOutlivesWhateverHappensToItsBroker(t *testing.T) {
 	for _, k := range []kind{kafka(), rabbitmq(), redis()} {
 		t.Run(k.name, func(t *testing.T) {
+			if testing.Short() && k.name == "kafka" {
+				t.Skip("it takes long to start, twice")
+			}
 			t.Parallel()
 			morgue := k.own(t)
 			for _, test := range []struct {
