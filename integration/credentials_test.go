@@ -379,7 +379,7 @@ func testCredentials(t *testing.T, v *vault) {
 	// Shut while they run, by the broker's certificate.
 	running := append([]*door{authority, login}, right...)
 	since := len(v.log())
-	if !testing.Short() || v.Kind == "redis" {
+	if !brokers.Brief() || v.Kind == "redis" {
 		v.show(v.certificates.Expired)
 		v.send(running...)
 		v.shut("expired", running...)
@@ -407,7 +407,7 @@ func testCredentials(t *testing.T, v *vault) {
 	v.look()
 	v.ferry.Stop(t, stopTime)
 	v.requireOnce(append(running, certificate)...)
-	if !testing.Short() || v.Kind == "redis" {
+	if !brokers.Brief() || v.Kind == "redis" {
 		v.requireOnce(name)
 	}
 	requireSilent(t, v.ferry.Log(t))

@@ -42,7 +42,7 @@ func theHuge() integration.Parked {
 func TestParkingOutlivesWhateverHappensToItsBroker(t *testing.T) {
 	for _, k := range []kind{kafka(), rabbitmq(), redis()} {
 		t.Run(k.name, func(t *testing.T) {
-			if testing.Short() && k.name == "kafka" {
+			if brokers.Brief() && k.name == "kafka" {
 				t.Skip("it takes long to start, twice")
 			}
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestParkingOutlivesWhateverHappensToItsBroker(t *testing.T) {
 			}{
 				{"down", parkWhileDown}, {"dies in the middle", parkWhileItDies}, {"stands still", stopWhileItStandsStill},
 			} {
-				if testing.Short() && test.name == "dies in the middle" {
+				if brokers.Brief() && test.name == "dies in the middle" {
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) {

@@ -112,7 +112,7 @@ func eachFault(t *testing.T, test func(t *testing.T, r rabbit, f fault)) {
 			t.Parallel()
 			broken := newRabbit(t)
 			for _, f := range faults {
-				if testing.Short() && !f.brief {
+				if brokers.Brief() && !f.brief {
 					continue
 				}
 				t.Run(f.name, func(t *testing.T) { test(t, broken, f) })

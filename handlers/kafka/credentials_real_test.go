@@ -18,7 +18,7 @@ import (
 )
 
 func TestARealKafkaThatDemandsCredentials(t *testing.T) {
-	if testing.Short() {
+	if brokers.Brief() {
 		t.Skip("needs a real broker")
 	}
 	t.Parallel()

@@ -22,6 +22,9 @@ func TestRabbitMQKeepsEveryPromise(t *testing.T) {
 		rabbitmq.Quorum: (*brokers.Broker).Stop,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
+			if kind != rabbitmq.Classic {
+				brokers.Long(t)
+			}
 			server := brokers.RabbitMQOwn(t)
 			conformance(t, server.URL(), kind, func(t *testing.T) func() {
 				end(server, t)

@@ -244,10 +244,13 @@ func TestWhatIsReadFromAPoisonQueueIsWhole(t *testing.T) {
 }
 
 func TestNothingIsLostWhenRabbitMQIsKilledBeforeARemoval(t *testing.T) {
+	t.Parallel()
 	const n = 1000
 	server := brokers.RabbitMQOwn(t)
 	l := newLot(t, server.URL())
 	l.park(parked("one", 0, n)...)
+	server.Stop(t) // RabbitMQ 3.10 forgets a queue that was made a moment before a kill.
+	server.Start(t)
 	b := l.browse()
 	chosen := l.choose(l.all(b), "one", odd)
 	half := l.browse()
@@ -268,6 +271,7 @@ func TestNothingIsLostWhenRabbitMQIsKilledBeforeARemoval(t *testing.T) {
 }
 
 func TestALookThatIsCutOffGivesEverythingBackInOrder(t *testing.T) {
+	t.Parallel()
 	const n = 500
 	server := brokers.RabbitMQOwn(t)
 	link := server.Link(t)

@@ -53,6 +53,7 @@ func faults() map[string]fault {
 }
 
 func TestNothingIsLostOrOvertakenWhen(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range faults() {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +80,7 @@ func TestNothingIsLostOrOvertakenWhen(t *testing.T) {
 }
 
 func TestTheEndIsAtOnceWhile(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range faults() {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +98,7 @@ func TestTheEndIsAtOnceWhile(t *testing.T) {
 }
 
 func TestAPausedRabbitMQIsGivenUpAndComesBack(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
 	w.config = func(c *rabbitmq.Config) { c.Heartbeat = config.Duration(time.Second) }
@@ -116,6 +119,7 @@ func TestAPausedRabbitMQIsGivenUpAndComesBack(t *testing.T) {
 }
 
 func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
 	w.own.ConfirmTimeout = config.Duration(time.Second)
@@ -142,6 +146,7 @@ func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
 }
 
 func TestAnIdleDestinationIsShownDownAndUp(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
 	w.publisher()
@@ -180,6 +185,7 @@ func TestAQueueDeletedUnderLoadIsMadeAgain(t *testing.T) {
 }
 
 func TestAStalledLinkIsGivenUpAndEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQ(t, "a")
 	link := b.Link(t)
 	w := newWorld(t, b.URLAt(link.Address()))

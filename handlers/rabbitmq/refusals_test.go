@@ -155,6 +155,7 @@ func TestAMissingExchangeThatIsNotToBeMadeHolds(t *testing.T) {
 }
 
 func TestAUserWithoutTheRightToWriteHolds(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	b.Ctl(t, "add_user", "reader", "secret")
 	b.Ctl(t, "set_permissions", "reader", "", "", ".*")
@@ -174,6 +175,7 @@ func TestAUserWithoutTheRightToWriteHolds(t *testing.T) {
 }
 
 func TestOnlyMessagesThatAreTooLargeAreRefused(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t, "max_message_size = 100000")
 	for _, lanes := range []int{1, 5} {
 		t.Run(fmt.Sprintf("%d lanes", lanes), func(t *testing.T) {
@@ -218,6 +220,7 @@ func TestOnlyMessagesThatAreTooLargeAreRefused(t *testing.T) {
 }
 
 func TestHeadersOverAFrameAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t, "frame_max = 8192")
 	w := newWorld(t, b.URL())
 	// What fits exactly, and one byte more: the header's name, its length and type and that of the value, the flags, and what toPublishing adds.

@@ -102,6 +102,7 @@ func (w *well) stuck() *flow {
 }
 
 func TestARouteEndsSoon(t *testing.T) {
+	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	for _, s := range states() {
 		t.Run(s.name, func(t *testing.T) {

@@ -59,9 +59,13 @@ func manage(t *testing.T, method, address string, into any) {
 }
 
 func TestConnectionsThatAreHungUpOnLoseAndReorderNothing(t *testing.T) {
+	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {
+			if kind != "quorum" {
+				brokers.Long(t)
+			}
 			w := newWell(t, broker.URL())
 			w.source.Window = 500
 			w.declare(arguments)
@@ -86,8 +90,12 @@ func TestConnectionsThatAreHungUpOnLoseAndReorderNothing(t *testing.T) {
 }
 
 func TestABrokerThatCrashesLosesAndReordersNothing(t *testing.T) {
+	t.Parallel()
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {
+			if kind != "classic" {
+				brokers.Long(t)
+			}
 			broker := brokers.RabbitMQOwn(t)
 			w := newWell(t, broker.URL())
 			w.source.Window = 500
@@ -112,8 +120,12 @@ func TestABrokerThatCrashesLosesAndReordersNothing(t *testing.T) {
 }
 
 func TestABrokerThatStandsStillIsGivenUpAndUsedAgain(t *testing.T) {
+	t.Parallel()
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {
+			if kind != "quorum" {
+				brokers.Long(t)
+			}
 			broker := brokers.RabbitMQOwn(t)
 			w := newWell(t, broker.URL())
 			w.config = quick
@@ -136,9 +148,13 @@ func TestABrokerThatStandsStillIsGivenUpAndUsedAgain(t *testing.T) {
 }
 
 func TestALinkThatGoesDeadIsGivenUpAndUsedAgain(t *testing.T) {
+	t.Parallel()
 	broker := brokers.RabbitMQ(t, "a")
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {
+			if kind != "classic" {
+				brokers.Long(t)
+			}
 			w := newWell(t, broker.URL())
 			w.config = quick
 			w.source.Window = 500
@@ -191,6 +207,7 @@ func TestAQueueThatIsDeletedAndMadeAgainIsReadOn(t *testing.T) {
 }
 
 func TestAConsumerThatRabbitMQGivesUpWaitsForTheDestination(t *testing.T) {
+	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	broker.Ctl(t, "eval", "[application:set_env(rabbit, K, V) || {K, V} <- [{consumer_timeout, 1000}, {channel_tick_interval, 500}]].")
 	for kind, arguments := range map[string]amqp.Table{"classic": nil, "quorum": {"x-queue-type": "quorum", "x-delivery-limit": int64(3)}} {
@@ -217,6 +234,7 @@ func TestAConsumerThatRabbitMQGivesUpWaitsForTheDestination(t *testing.T) {
 }
 
 func TestOutagesOfTheDestinationAreNoDeliveriesThatCount(t *testing.T) {
+	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	w := newWell(t, broker.URL())
 	w.source.Window = 200

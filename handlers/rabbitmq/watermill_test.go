@@ -235,6 +235,8 @@ func TestTheStockClientRefusesStreams(t *testing.T) {
 }
 
 func TestTheStockClientSurvivesAServerThatCrashes(t *testing.T) {
+	brokers.Long(t)
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w, to := newStockWell(t, b.URL()), newStockWorld(t, b.URL())
 	w.declare(nil)
@@ -273,6 +275,8 @@ func TestTheStockClientSurvivesAServerThatCrashes(t *testing.T) {
 }
 
 func TestNothingThatTheStockPublisherSendsIsLostWhen(t *testing.T) {
+	brokers.Long(t)
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range faults() {
 		t.Run(name, func(t *testing.T) {
@@ -326,6 +330,7 @@ func TestAFullQueueHoldsTheStockPublisher(t *testing.T) {
 }
 
 func TestTheStockClientIsClosedWhateverRabbitMQDoes(t *testing.T) {
+	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range map[string]func(w *well){
 		"paused":  func(w *well) { b.Pause(w) },

@@ -11,6 +11,20 @@ import (
 // RequireVariable names the environment variable that, set to 1, turns the skip of a test without its broker into a failure.
 const RequireVariable = "MQFERRY_TEST_REQUIRE_BROKERS"
 
+// LongVariable names the environment variable that, set to 1, adds the tests that repeat others in one more form: on the other kinds of queue, with the stock clients.
+const LongVariable = "MQFERRY_TEST_LONG"
+
+// Long skips the test unless LongVariable is set to 1.
+func Long(t testing.TB) {
+	t.Helper()
+	if Brief() {
+		t.Skipf("set %s=1 to run it", LongVariable)
+	}
+}
+
+// Brief reports whether a test is to leave out what repeats it in one more form: with -short, or unless LongVariable is set to 1.
+func Brief() bool { return testing.Short() || os.Getenv(LongVariable) != "1" }
+
 // Runner is what [testing.M] is to goleak and to this package: something that runs all tests and returns the exit code.
 type Runner interface{ Run() int }
 

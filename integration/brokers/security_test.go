@@ -103,7 +103,7 @@ func everyBroker(t *testing.T, s brokers.Security, test func(t *testing.T, b *br
 		t.Parallel()
 		test(t, brokers.RedisSecured(t, s), tryRedis)
 	})
-	if testing.Short() {
+	if brokers.Brief() {
 		return
 	}
 	t.Run("rabbitmq", func(t *testing.T) {
