@@ -84,7 +84,12 @@ func (c Compression) sarama() sarama.CompressionCodec {
 // Publish sends one message after the other, each when the one before is confirmed. Close ends it.
 func (p *stockPublisher) Publish(topic string, messages ...*message.Message) error {
 	result := make(chan error, 1)
-	go func() { result <- p.publish(topic, messages) }()
+	// Copies, since whoever calls may go on before the goroutine does.
+	copies := make([]*message.Message, len(messages))
+	for i, msg := range messages {
+		copies[i] = msg.CopyWithContext()
+	}
+	go func() { result <- p.publish(topic, copies) }()
 	select {
 	case err := <-result:
 		return err
@@ -117,7 +122,9 @@ const leaderless = 10
 func (p *stockPublisher) send(name string, msg *message.Message) error {
 	err := p.inner.Publish(name, msg)
 	for n := 0; n < leaderless && errors.Is(err, sarama.ErrNotLeaderForPartition) && p.life.Err() == nil; n++ {
-		handlers.Pause(p.life, 100*time.Millisecond)
+		if handlers.Pause(p.life, 100*time.Millisecond); p.life.Err() != nil {
+			break // Closed: whoever called Publish has left.
+		}
 		err = p.inner.Publish(name, msg)
 	}
 	switch {
