@@ -80,9 +80,9 @@ func run(t *testing.T, pairs []pair, test func(t *testing.T, route *integration.
 	}
 }
 
-// size is n, or few in a short run.
+// size is n in a long run, and few in any other.
 func size(n, few int) int {
-	if testing.Short() {
+	if brokers.Brief() {
 		return few
 	}
 	return n

@@ -244,6 +244,7 @@ func TestWhatIsReadFromAPoisonQueueIsWhole(t *testing.T) {
 }
 
 func TestNothingIsLostWhenRabbitMQIsKilledBeforeARemoval(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	const n = 1000
 	server := brokers.RabbitMQOwn(t)

@@ -53,6 +53,7 @@ func faults() map[string]fault {
 }
 
 func TestNothingIsLostOrOvertakenWhen(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range faults() {
@@ -80,6 +81,7 @@ func TestNothingIsLostOrOvertakenWhen(t *testing.T) {
 }
 
 func TestTheEndIsAtOnceWhile(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range faults() {
@@ -98,6 +100,7 @@ func TestTheEndIsAtOnceWhile(t *testing.T) {
 }
 
 func TestAPausedRabbitMQIsGivenUpAndComesBack(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
@@ -119,6 +122,7 @@ func TestAPausedRabbitMQIsGivenUpAndComesBack(t *testing.T) {
 }
 
 func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())
@@ -146,6 +150,7 @@ func TestABlockedConnectionHoldsAndIsShownDown(t *testing.T) {
 }
 
 func TestAnIdleDestinationIsShownDownAndUp(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	w := newWorld(t, b.URL())

@@ -9,3 +9,11 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(brokers.Suite(m)) }
+
+// lengthy leaves a test out of a short run.
+func lengthy(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+}

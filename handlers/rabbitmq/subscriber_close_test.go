@@ -102,6 +102,7 @@ func (w *well) stuck() *flow {
 }
 
 func TestARouteEndsSoon(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	for _, s := range states() {

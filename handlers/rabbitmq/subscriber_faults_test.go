@@ -59,6 +59,7 @@ func manage(t *testing.T, method, address string, into any) {
 }
 
 func TestConnectionsThatAreHungUpOnLoseAndReorderNothing(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	broker := brokers.RabbitMQOwn(t)
 	for kind, arguments := range both() {
@@ -90,6 +91,7 @@ func TestConnectionsThatAreHungUpOnLoseAndReorderNothing(t *testing.T) {
 }
 
 func TestABrokerThatCrashesLosesAndReordersNothing(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {
@@ -120,6 +122,7 @@ func TestABrokerThatCrashesLosesAndReordersNothing(t *testing.T) {
 }
 
 func TestABrokerThatStandsStillIsGivenUpAndUsedAgain(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	for kind, arguments := range both() {
 		t.Run(kind, func(t *testing.T) {

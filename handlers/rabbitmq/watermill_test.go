@@ -330,6 +330,7 @@ func TestAFullQueueHoldsTheStockPublisher(t *testing.T) {
 }
 
 func TestTheStockClientIsClosedWhateverRabbitMQDoes(t *testing.T) {
+	lengthy(t)
 	t.Parallel()
 	b := brokers.RabbitMQOwn(t)
 	for name, f := range map[string]func(w *well){

@@ -2,7 +2,10 @@ package brokers
 
 import (
 	"errors"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +79,8 @@ func RabbitMQOwn(t testing.TB, settings ...string) *Broker {
 // Main runs the tests, then stops every shared broker, waits until it is gone, and deletes its data. It returns the exit
 // code for [os.Exit].
 func Main(m Runner) int {
+	// Tests with brokers wait most of the time. What the command line says comes later, and wins.
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	code := m.Run()
 	shared.stop()
 	return code
