@@ -203,7 +203,7 @@ func (v *vault) validate(shut ...*door) {
 				n++
 			}
 		}
-		require.Equal(v.t, 2, n, "lines about %s in:\n%s", d.name, text)
+		require.Equal(v.t, 3, n, "lines about %s, as a source with its poison queue, and as a destination, in:\n%s", d.name, text)
 	}
 }
 
