@@ -63,8 +63,11 @@ func eachPair() []pair {
 }
 
 // eachEnd is pairs in which each kind of broker is source once and destination once: for what a pair does not make different. Which of them it is
-// with has no meaning.
+// with has no meaning. In a long run it is all pairs.
 func eachEnd() []pair {
+	if !brokers.Brief() {
+		return eachPair()
+	}
 	return []pair{{kafka(), rabbitmq()}, {rabbitmq(), redis()}, {redis(), kafka()}}
 }
 
