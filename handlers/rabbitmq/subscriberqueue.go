@@ -102,27 +102,22 @@ func (r *reader) prepare(l *line) error {
 	if r.options.Exchange == "" {
 		return nil
 	}
-	err := r.ask(l, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(r.options.Exchange, "direct", true, false, false, false, nil)
-	})
+	err := throwAway(l.Connection, func(ch *amqp.Channel) error { return lookForExchange(ch, r.options.Exchange) })
 	if err != nil {
 		return &exchangeError{err}
 	}
-	err = r.ask(l, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclarePassive(r.source.Topic, true, false, false, false, nil)
-		return err
-	})
+	err = throwAway(l.Connection, func(ch *amqp.Channel) error { return lookForQueue(ch, r.source.Topic) })
 	if isMissing(err) {
 		err = r.create(l)
 	}
 	if err != nil {
 		return err
 	}
-	return r.ask(l, r.bind)
+	return throwAway(l.Connection, r.bind)
 }
 
 func (r *reader) create(l *line) error {
-	err := r.ask(l, func(ch *amqp.Channel) error {
+	err := throwAway(l.Connection, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(r.source.Topic, true, false, false, false, queueArguments(r.options.QueueType, r.options.QueueArguments))
 		return err
 	})
@@ -148,18 +143,6 @@ func (r *reader) bind(ch *amqp.Channel) error {
 		}
 	}
 	return nil
-}
-
-// ask puts one question on a channel of its own: a no closes it.
-func (*reader) ask(l *line, question func(*amqp.Channel) error) error {
-	ch, err := l.Channel()
-	if err != nil {
-		return err
-	}
-	if err := question(ch); err != nil {
-		return err
-	}
-	return ch.Close()
 }
 
 // consumeError is a no to the consumer itself, exchangeError one to the look at the exchange.
