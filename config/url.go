@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 )
@@ -53,6 +54,40 @@ func unescaped(s string) string {
 		return decoded
 	}
 	return s
+}
+
+// Scheme pairs what a broker's URLs may begin with, without and with TLS, and what else there is to say of them.
+type Scheme struct {
+	Plain, Encrypted string
+	Options          string // That stand beside the URL instead of in a query.
+	Example          string
+	Port             string // Where the URL has none.
+}
+
+// Check reports what is wrong with the URL of a broker. Encrypted says that there are options for TLS.
+func (u URL) Check(s Scheme, encrypted bool) error {
+	switch {
+	case u.Scheme != s.Plain && u.Scheme != s.Encrypted:
+		return Invalid("url", "begins with %q; write %s:// or, for TLS, %s://", u.Scheme+"://", s.Plain, s.Encrypted)
+	case u.Scheme == s.Plain && encrypted:
+		return Invalid("url", "is %s://, which has no TLS, and tls is set; write %s://", s.Plain, s.Encrypted)
+	case len(u.Query) > 0:
+		return Invalid("url", `has a query after "?"; write %s as options beside the url`, s.Options)
+	}
+	// Not quoted: a URL that lacks its "@" has the password where the port should be.
+	if _, address := SplitAddress(u.Host, s.Port); CheckAddress("url", address, "") != nil {
+		return Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example %q`, s.Example)
+	}
+	return nil
+}
+
+// SplitAddress gives the host of host:port, and the address with the port that it may lack.
+func SplitAddress(address, port string) (host, complete string) {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host, address
+	}
+	host = strings.Trim(address, "[]")
+	return host, net.JoinHostPort(host, port)
 }
 
 // String gives scheme and host.

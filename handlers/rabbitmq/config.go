@@ -96,17 +96,10 @@ func (c Config) Validate() error {
 		errs = append(errs, config.Invalid("url", `is missing; write for example "amqp://guest:guest@127.0.0.1:5672/"`))
 	}
 	for _, u := range c.URL {
-		switch {
-		case u.Scheme != "amqp" && u.Scheme != "amqps":
-			errs = append(errs, config.Invalid("url", `begins with %q; write amqp:// or, for TLS, amqps://`, u.Scheme+"://"))
-		case u.Scheme == "amqp" && c.TLS != nil:
-			errs = append(errs, config.Invalid("url", "is amqp://, which has no TLS, and tls is set; write amqps://"))
-		case len(u.Query) > 0:
-			errs = append(errs, config.Invalid("url", "has a query after \"?\"; write heartbeat, dial_timeout and tls as options beside the url"))
-		case !addressed(u):
-			// Not quoted: a URL that lacks its "@" has the password where the port should be.
-			errs = append(errs, config.Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example "amqp://user:password@127.0.0.1:5672/"`))
-		}
+		errs = append(errs, u.Check(config.Scheme{
+			Plain: "amqp", Encrypted: "amqps", Options: "heartbeat, dial_timeout and tls",
+			Example: "amqp://user:password@127.0.0.1:5672/", Port: port(u),
+		}, c.TLS != nil))
 	}
 	if c.Client != Pipelined && c.Client != Watermill {
 		errs = append(errs, config.Invalid("client", "%q is not one of pipelined, watermill", string(c.Client)))
@@ -118,11 +111,6 @@ func (c Config) Validate() error {
 		errs = append(errs, config.Invalid("dial_timeout", "must be more than 0"))
 	}
 	return errors.Join(errs...)
-}
-
-func addressed(u config.URL) bool {
-	_, address := split(u)
-	return config.CheckAddress("url", address, "") == nil
 }
 
 // Validate reports words that are not in their lists, and options that do not go together.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -98,7 +97,7 @@ func (c *Connection) dialOne(ctx context.Context, u config.URL, what string, w w
 
 // network connects, and encrypts what is to be.
 func (c *Connection) network(ctx context.Context, u config.URL) (net.Conn, error) {
-	host, address := split(u)
+	host, address := config.SplitAddress(u.Host, port(u))
 	dialer := net.Dialer{}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil || u.Scheme == "amqp" {
@@ -119,16 +118,12 @@ func (c *Connection) network(ctx context.Context, u config.URL) (net.Conn, error
 	return nil, err
 }
 
-// split gives the host and the address of a URL, with the port that it leaves out.
-func split(u config.URL) (host, address string) {
-	if host, _, err := net.SplitHostPort(u.Host); err == nil {
-		return host, u.Host
-	}
-	host = strings.Trim(u.Host, "[]")
+// port is that of a URL which names none.
+func port(u config.URL) string {
 	if u.Scheme == "amqps" {
-		return host, net.JoinHostPort(host, "5671")
+		return "5671"
 	}
-	return host, net.JoinHostPort(host, "5672")
+	return "5672"
 }
 
 func (c *Connection) handshake(u config.URL, what string) amqp.Config {

@@ -2,9 +2,7 @@ package redisstream
 
 import (
 	"errors"
-	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mqferry/mqferry/config"
@@ -76,23 +74,18 @@ func (c Config) Validate() error {
 }
 
 func (c Config) checkURL(u config.URL) error {
-	_, number := database(u)
-	switch {
-	case u.Scheme != "redis" && u.Scheme != "rediss":
-		return config.Invalid("url", "begins with %q; write redis:// or, for TLS, rediss://", u.Scheme+"://")
-	case u.Scheme == "redis" && c.TLS != nil:
-		return config.Invalid("url", "is redis://, which has no TLS, and tls is set; write rediss://")
-	case len(u.Query) > 0:
-		return config.Invalid("url", `has a query after "?"; write db, dial_timeout and tls as options beside the url`)
-	case !number:
-		return config.Invalid("url", "has a path that is not the number of a database, as in redis://127.0.0.1:6379/3")
+	err := u.Check(config.Scheme{
+		Plain: "redis", Encrypted: "rediss", Options: "db, dial_timeout and tls",
+		Example: "redis://user:password@127.0.0.1:6379", Port: defaultPort,
+	}, c.TLS != nil)
+	if _, number := database(u); err == nil && !number {
+		err = config.Invalid("url", "has a path that is not the number of a database, as in redis://127.0.0.1:6379/3")
 	}
-	// Not quoted: a URL that lacks its "@" has the password where the port should be.
-	if _, address := split(u.Host); config.CheckAddress("url", address, "") != nil {
-		return config.Invalid("url", `has a port that is not a number, or no "@" behind the password; write for example "redis://user:password@127.0.0.1:6379"`)
-	}
-	return nil
+	return err
 }
+
+// defaultPort is that of an address without one.
+const defaultPort = "6379"
 
 // server is one of the servers of a data center, with how to enter it.
 type server struct {
@@ -108,12 +101,12 @@ type server struct {
 func (c Config) servers() []server {
 	var all []server
 	for _, address := range c.Address {
-		host, address := split(address)
+		host, address := config.SplitAddress(address, defaultPort)
 		all = append(all, server{address: address, host: host, tls: c.TLS})
 	}
 	for _, u := range c.URL {
 		s := server{username: u.Username, password: u.Password}
-		s.host, s.address = split(u.Host)
+		s.host, s.address = config.SplitAddress(u.Host, defaultPort)
 		s.db, _ = database(u)
 		if u.Scheme == "rediss" {
 			s.tls = &config.TLS{}
@@ -136,15 +129,6 @@ func (c Config) servers() []server {
 		}
 	}
 	return all
-}
-
-// split gives the host of host:port, and the address with the port that it may lack.
-func split(address string) (host, complete string) {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host, address
-	}
-	host = strings.Trim(address, "[]")
-	return host, net.JoinHostPort(host, "6379")
 }
 
 // database gives the number of the database that a URL names; ok is false when its path is something else.
