@@ -39,8 +39,8 @@ type Subscriber struct {
 	err        error
 }
 
-// errSubscribed is a mistake of the program that uses a subscriber.
-var errSubscribed = errors.New("a subscriber serves one Subscribe, and none after Close: make another")
+// ErrSubscribed is a mistake of the program that uses a subscriber.
+var ErrSubscribed = errors.New("a subscriber serves one Subscribe, and none after Close: make another")
 
 // NewSubscriber makes a subscriber of source. Acks are sent at most every interval while the window has room, at once when it has not.
 func NewSubscriber(source Source, reader Reader, interval time.Duration) *Subscriber {
@@ -57,7 +57,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.M
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribed {
-		return nil, errSubscribed
+		return nil, ErrSubscribed
 	}
 	s.subscribed = true
 	fetching, stop := context.WithCancel(ctx)

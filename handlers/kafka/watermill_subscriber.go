@@ -30,8 +30,6 @@ type stockSubscriber struct {
 	stop       context.CancelFunc
 }
 
-var errStockSubscribed = errors.New("a subscriber serves one Subscribe, and none after Close: make another")
-
 func newStockSubscriber(c *Connection, source handlers.Source, o SourceConfig) *stockSubscriber {
 	return &stockSubscriber{conn: c, source: source, config: o, ended: make(chan struct{}), stop: func() {}}
 }
@@ -56,7 +54,7 @@ func (s *stockSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *mess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribed {
-		return nil, errStockSubscribed
+		return nil, handlers.ErrSubscribed
 	}
 	s.subscribed = true
 	ctx, s.stop = context.WithCancel(ctx)

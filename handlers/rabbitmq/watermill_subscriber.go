@@ -31,7 +31,6 @@ type stockSubscriber struct {
 }
 
 var (
-	errSubscribed = errors.New("a subscriber serves one Subscribe, and none after Close: make another")
 	errStockEnded = errors.New("the stock subscriber ended by itself")
 	errCancelled  = errors.New("RabbitMQ cancelled the consumer, as it does when the queue is deleted or moved")
 )
@@ -47,7 +46,7 @@ func (s *stockSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *mess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribed {
-		return nil, errSubscribed
+		return nil, handlers.ErrSubscribed
 	}
 	s.subscribed = true
 	ctx, s.stop = context.WithCancel(ctx)

@@ -73,10 +73,7 @@ type stockSubscriber struct {
 	stop       context.CancelFunc
 }
 
-var (
-	errSubscribed = errors.New("a subscriber serves one Subscribe, and none after Close: make another")
-	errStockEnded = errors.New("the stock subscriber ended by itself")
-)
+var errStockEnded = errors.New("the stock subscriber ended by itself")
 
 func newStockSubscriber(c *connection, s handlers.Source, o SourceConfig) *stockSubscriber {
 	return &stockSubscriber{connection: c, source: s, options: o, log: newStockLogger(s.Logger), closed: make(chan struct{})}
@@ -87,7 +84,7 @@ func (s *stockSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *mess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscribed {
-		return nil, errSubscribed
+		return nil, handlers.ErrSubscribed
 	}
 	s.subscribed = true
 	intake, stop := context.WithCancel(ctx)
