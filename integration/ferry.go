@@ -23,8 +23,8 @@ type Ferry struct {
 }
 
 // Run starts the program with the text of a config file. It serves health and metrics on a free port, whether the text says so or
-// not; it is killed at the end of the test if it still runs, and its log is shown when the test failed.
-func Run(t testing.TB, config string) *Ferry {
+// not; it is killed at the end of the test if it still runs, and its log is shown when the test failed. Arguments are further ones of "mqferry run".
+func Run(t testing.TB, config string, arguments ...string) *Ferry {
 	t.Helper()
 	program, err := shared.path()
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func Run(t testing.TB, config string) *Ferry {
 	file := filepath.Join(dir, "mqferry.yml")
 	text := config + "\nadmin: {listen: \"" + f.admin + "\"}\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	f.process, err = process.Start(f.log, program, "run", "-c", file, "--instance", "integration")
+	f.process, err = process.Start(f.log, program, append([]string{"run", "-c", file, "--instance", "integration"}, arguments...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		f.process.Kill()

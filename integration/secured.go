@@ -21,7 +21,6 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/mqferry/mqferry/integration/brokers"
-	"github.com/mqferry/mqferry/integration/process"
 )
 
 // validateTimeout bounds one run of mqferry validate.
@@ -196,22 +195,7 @@ func (s *Secured) findInside(t testing.TB) {
 // RunAtDebug is Run with a log in JSON that says all that there is to say.
 func RunAtDebug(t testing.TB, config string) *Ferry {
 	t.Helper()
-	program, err := shared.path()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	f := &Ferry{admin: freeAddress(t), log: filepath.Join(dir, "mqferry.log")}
-	file := filepath.Join(dir, "mqferry.yml")
-	text := config + "\nadmin: {listen: \"" + f.admin + "\"}\n"
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	f.process, err = process.Start(f.log, program, "run", "-c", file, "--instance", "integration", "--log-level", "debug", "--log-format", "json")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		f.process.Kill()
-		if t.Failed() {
-			t.Logf("the config:\n%s\nthe end of the log:\n%s", text, f.process.LastOutput())
-		}
-	})
-	return f
+	return Run(t, config, "--log-level", "debug", "--log-format", "json")
 }
 
 // Page is the text of a page of the program, such as "/metrics".
