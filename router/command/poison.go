@@ -17,14 +17,35 @@ import (
 // poisonCall is one call of the command "poison".
 type poisonCall struct {
 	program
-	action, route string
-	from          paths
-	limit         int
-	expression    string
-	all, json     bool
-	dryRun        bool
-	matches       func(router.ParkedMessage) bool
-	taken         int // Of the limit.
+	action     poisonAction
+	route      string
+	from       paths
+	limit      int
+	expression string
+	all, json  bool
+	dryRun     bool
+	matches    func(router.ParkedMessage) bool
+	taken      int // Of the limit.
+}
+
+// poisonAction is what can be done with a poison queue.
+type poisonAction struct {
+	name string
+	do   func(*poisonCall, context.Context, *router.PoisonQueue) error
+}
+
+func poisonActions() []poisonAction {
+	return []poisonAction{
+		{"list", (*poisonCall).list}, {"show", (*poisonCall).show}, {"replay", (*poisonCall).replay}, {"discard", (*poisonCall).discard},
+	}
+}
+
+func names(actions []poisonAction) string {
+	all := make([]string, len(actions))
+	for i, a := range actions {
+		all[i] = a.name
+	}
+	return strings.Join(all, ", ")
 }
 
 // poison is the command of that name.
@@ -47,11 +68,9 @@ func (p program) poison(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.failed("poison", err)
 	}
-	err = map[string]func(context.Context, *router.PoisonQueue) error{
-		"list": call.list, "show": call.show, "replay": call.replay, "discard": call.discard,
-	}[call.action](ctx, q)
+	err = call.action.do(call, ctx, q)
 	if err = errors.Join(err, q.Close()); err != nil {
-		return p.failed("poison "+call.action, err)
+		return p.failed("poison "+call.action.name, err)
 	}
 	return good
 }
@@ -75,13 +94,17 @@ func (c *poisonCall) read(args []string) (code int, stop bool) {
 	if stop {
 		return code, true
 	}
-	actions := []string{"list", "show", "replay", "discard"}
+	actions := poisonActions()
+	at := -1
+	if len(words) > 0 {
+		at = slices.IndexFunc(actions, func(a poisonAction) bool { return a.name == words[0] })
+	}
 	var err error
 	switch {
 	case len(words) == 0:
-		err = fmt.Errorf("poison: say what to do: one of %s", strings.Join(actions, ", "))
-	case !slices.Contains(actions, words[0]):
-		err = fmt.Errorf("poison: %q is not one of %s", words[0], strings.Join(actions, ", "))
+		err = fmt.Errorf("poison: say what to do: one of %s", names(actions))
+	case at < 0:
+		err = fmt.Errorf("poison: %q is not one of %s", words[0], names(actions))
 	case len(words) == 1:
 		err = fmt.Errorf("poison %s: name a route", words[0])
 	case len(words) > 2:
@@ -94,7 +117,7 @@ func (c *poisonCall) read(args []string) (code int, stop bool) {
 	if err != nil {
 		return c.misused(err, "mqferry help poison"), true
 	}
-	c.action, c.route = words[0], words[1]
+	c.action, c.route = actions[at], words[1]
 	return good, false
 }
 
