@@ -9,28 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/brokertest"
 	"github.com/mqferry/mqferry/handlers/kafka"
 	"github.com/mqferry/mqferry/handlers/record"
 	"github.com/mqferry/mqferry/integration/brokers"
 	"github.com/mqferry/mqferry/middleware"
 )
 
-// lot is a poison queue.
-type lot struct {
-	*testing.T
-	conn    handlers.Conn
-	options handlers.Options
-	topic   string
-}
-
-func newLot(t *testing.T, address, topic string) *lot {
+func newLot(t *testing.T, address, topic string) *brokertest.Lot {
 	t.Helper()
 	broker := handlers.NewBroker(func() (kafka.Config, kafka.SourceConfig, kafka.DestinationConfig) {
 		c, s, d := kafka.DefaultConfig()
@@ -44,121 +36,24 @@ func newLot(t *testing.T, address, topic string) *lot {
 	conn, err := dc.Open(t.Context(), handlers.Settings{DataCenter: "here"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	return &lot{T: t, conn: conn, options: options, topic: topic}
-}
-
-func (l *lot) destination() handlers.Destination {
-	return handlers.Destination{Route: "test", DataCenter: "here", Topic: l.topic}
-}
-
-// park puts records into the queue as the chain does.
-func (l *lot) park(records ...*record.Record) {
-	l.Helper()
-	p, err := l.conn.Publisher(l.destination(), l.options)
-	require.NoError(l, err)
-	messages := make([]*message.Message, len(records))
-	for i, r := range records {
-		messages[i] = r.Message(context.Background())
+	return &brokertest.Lot{
+		T: t, Conn: conn, Options: options,
+		Destination: handlers.Destination{Route: "test", DataCenter: "here", Topic: topic},
 	}
-	require.NoError(l, p.Publish(l.topic, messages...))
-	require.NoError(l, p.Close())
 }
 
-// parked makes parked messages with the numbers from first up to, not including, end: of one lane, in order.
 func parked(route string, first, end int) []*record.Record {
-	var all []*record.Record
-	for n := first; n < end; n++ {
-		all = append(all, middleware.Parked(&record.Record{
-			ID: "id-" + strconv.Itoa(n), Key: []byte("k"), Value: []byte(strconv.Itoa(n)),
-			Source: record.Source{DataCenter: "there", Topic: "orders", Lane: "3", Position: strconv.Itoa(n)},
-		}, route, errors.New("no")))
-	}
-	return all
+	return brokertest.Parked(record.Source{DataCenter: "there", Topic: "orders", Lane: "3"}, route, first, end)
 }
-
-func (l *lot) browse() handlers.Browsing {
-	l.Helper()
-	b, err := l.conn.Browse(l.Context(), l.destination(), l.options)
-	require.NoError(l, err)
-	l.Cleanup(func() { _ = b.Close() })
-	return b
-}
-
-// all gives what a look gives.
-func (l *lot) all(b handlers.Browsing) []*record.Record {
-	l.Helper()
-	var all []*record.Record
-	for {
-		page, err := b.Next(l.Context(), 256)
-		require.NoError(l, err)
-		require.LessOrEqual(l, len(page), 256)
-		if len(page) == 0 {
-			return all
-		}
-		all = append(all, page...)
-	}
-}
-
-// list gives the numbers in the queue of a route.
-func (l *lot) list(route string) []int {
-	l.Helper()
-	b := l.browse()
-	all := numbersOf(l.T, l.all(b), route)
-	require.NoError(l, b.Close())
-	return all
-}
-
-func numbersOf(t *testing.T, records []*record.Record, route string) []int {
-	t.Helper()
-	var all []int
-	for _, r := range records {
-		original, why, ok := middleware.Unparked(r)
-		require.True(t, ok)
-		if why[middleware.PoisonRoute] != route {
-			continue
-		}
-		n, err := strconv.Atoi(string(original.Value))
-		require.NoError(t, err)
-		all = append(all, n)
-	}
-	return all
-}
-
-// choose gives those of a route for whose numbers wanted is true.
-func (l *lot) choose(records []*record.Record, route string, wanted func(int) bool) []*record.Record {
-	l.Helper()
-	var chosen []*record.Record
-	for _, r := range records {
-		n := numbersOf(l.T, []*record.Record{r}, route)
-		if len(n) == 1 && wanted(n[0]) {
-			chosen = append(chosen, r)
-		}
-	}
-	return chosen
-}
-
-func interval(first, end int, wanted func(int) bool) []int {
-	var all []int
-	for n := first; n < end; n++ {
-		if wanted(n) {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-func every(int) bool  { return true }
-func odd(n int) bool  { return n%2 == 1 }
-func even(n int) bool { return n%2 == 0 }
 
 func TestAPoisonTopicIsMadeCompactedAndListedWithoutBeingConsumed(t *testing.T) {
 	const n = 5000
 	address := brokers.Kafka(t, "a").Address()
 	l := newLot(t, address, newTopicName())
-	l.park(parked("one", 0, n)...)
-	require.Equal(t, interval(0, n, every), l.list("one"))
-	require.Equal(t, interval(0, n, every), l.list("one"))
-	configs, err := kadm.NewClient(newClient(t, address)).DescribeTopicConfigs(t.Context(), l.topic)
+	l.Park(parked("one", 0, n)...)
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("one"))
+	configs, err := kadm.NewClient(newClient(t, address)).DescribeTopicConfigs(t.Context(), l.Destination.Topic)
 	require.NoError(t, err)
 	found := map[string]string{}
 	for _, c := range configs[0].Configs {
@@ -166,34 +61,34 @@ func TestAPoisonTopicIsMadeCompactedAndListedWithoutBeingConsumed(t *testing.T) 
 	}
 	require.Equal(t, "compact", found["cleanup.policy"])
 	require.Equal(t, "8388608", found["max.message.bytes"])
-	l.park(middleware.Parked(&record.Record{Value: make([]byte, 3<<20), Source: record.Source{DataCenter: "there", Position: "9"}}, "two", errors.New("too large")))
-	b := l.browse()
-	require.Len(t, l.all(b), n+1)
+	l.Park(middleware.Parked(&record.Record{Value: make([]byte, 3<<20), Source: record.Source{DataCenter: "there", Position: "9"}}, "two", errors.New("too large")))
+	b := l.Browse()
+	require.Len(t, l.All(b), n+1)
 }
 
 func TestOnlyWhatIsRemovedIsGoneFromATopicThatTwoRoutesShare(t *testing.T) {
 	const n = 3000
 	l := newLot(t, brokers.Kafka(t, "a").Address(), newTopicName())
-	l.park(parked("one", 0, n)...)
-	l.park(parked("two", 0, n)...)
-	b := l.browse()
-	require.NoError(t, b.Remove(t.Context(), l.choose(l.all(b), "one", odd)))
+	l.Park(parked("one", 0, n)...)
+	l.Park(parked("two", 0, n)...)
+	b := l.Browse()
+	require.NoError(t, b.Remove(t.Context(), l.Choose(l.All(b), "one", brokertest.Odd)))
 	require.NoError(t, b.Remove(t.Context(), nil))
 	require.NoError(t, b.Close())
-	require.Equal(t, interval(0, n, even), l.list("one"))
-	require.Equal(t, interval(0, n, every), l.list("two"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Even), l.List("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("two"))
 }
 
 func TestAMessageThatIsParkedAgainIsThereOnce(t *testing.T) {
 	l := newLot(t, brokers.Kafka(t, "a").Address(), newTopicName())
-	l.park(parked("one", 0, 10)...)
-	l.park(parked("one", 3, 5)...)
-	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 3, 4}, l.list("one"))
-	b := l.browse()
-	require.NoError(t, b.Remove(t.Context(), l.choose(l.all(b), "one", func(n int) bool { return n == 3 })))
-	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 4}, l.list("one"))
-	l.park(parked("one", 3, 4)...)
-	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 4, 3}, l.list("one"))
+	l.Park(parked("one", 0, 10)...)
+	l.Park(parked("one", 3, 5)...)
+	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 3, 4}, l.List("one"))
+	b := l.Browse()
+	require.NoError(t, b.Remove(t.Context(), l.Choose(l.All(b), "one", func(n int) bool { return n == 3 })))
+	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 4}, l.List("one"))
+	l.Park(parked("one", 3, 4)...)
+	require.Equal(t, []int{0, 1, 2, 5, 6, 7, 8, 9, 4, 3}, l.List("one"))
 }
 
 func TestWhatIsReadFromAPoisonTopicIsWhole(t *testing.T) {
@@ -213,9 +108,9 @@ func TestWhatIsReadFromAPoisonTopicIsWhole(t *testing.T) {
 	}
 	for i, r := range originals {
 		r.Source = record.Source{DataCenter: "there", Topic: "orders", Lane: "3", Position: strconv.Itoa(i)}
-		l.park(middleware.Parked(r, "one", errors.New("no")))
+		l.Park(middleware.Parked(r, "one", errors.New("no")))
 	}
-	got := l.all(l.browse())
+	got := l.All(l.Browse())
 	require.Len(t, got, len(originals))
 	for i, r := range got {
 		original, why, ok := middleware.Unparked(r)
@@ -230,58 +125,58 @@ func TestNothingIsLostWhenKafkaIsKilledBeforeARemoval(t *testing.T) {
 	const n = 300
 	server := brokers.KafkaOwn(t)
 	l := newLot(t, server.Address(), newTopicName())
-	l.park(parked("one", 0, n)...)
-	b := l.browse()
-	chosen := l.choose(l.all(b), "one", odd)
+	l.Park(parked("one", 0, n)...)
+	b := l.Browse()
+	chosen := l.Choose(l.All(b), "one", brokertest.Odd)
 	server.Kill(t)
 	began := time.Now()
 	require.Equal(t, handlers.ClassUnavailable, handlers.ClassOf(b.Remove(t.Context(), chosen)))
-	_, err := l.conn.Browse(t.Context(), l.destination(), l.options)
+	_, err := l.Conn.Browse(t.Context(), l.Destination, l.Options)
 	require.Equal(t, handlers.ClassUnavailable, handlers.ClassOf(err))
 	require.Less(t, time.Since(began), patience)
 	server.Start(t)
-	require.Equal(t, interval(0, n, every), l.list("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("one"))
 	require.NoError(t, b.Remove(t.Context(), chosen), "it goes on when Kafka is back")
-	require.Equal(t, interval(0, n, even), l.list("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Even), l.List("one"))
 }
 
 func TestALookGoesOnWhenKafkaIsBack(t *testing.T) {
 	const n = 2000
 	server := brokers.KafkaOwn(t)
 	l := newLot(t, server.Address(), newTopicName())
-	l.park(parked("one", 0, n)...)
-	b := l.browse()
+	l.Park(parked("one", 0, n)...)
+	b := l.Browse()
 	first, err := b.Next(t.Context(), 10)
 	require.NoError(t, err)
 	server.Stop(t)
 	var back sync.WaitGroup
 	back.Go(func() { server.Start(t) })
 	defer back.Wait()
-	require.Equal(t, interval(0, n, every), numbersOf(t, append(first, l.all(b)...), "one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), brokertest.Numbers(t, append(first, l.All(b)...), "one"))
 }
 
 func TestMessagesThatAreParkedDuringALookStay(t *testing.T) {
 	const n = 2000
 	l := newLot(t, brokers.Kafka(t, "a").Address(), newTopicName())
-	l.park(parked("one", 0, n)...)
+	l.Park(parked("one", 0, n)...)
 	var parking sync.WaitGroup
 	parking.Go(func() {
 		for i := 0; i < n; i += 100 {
-			l.park(parked("two", i, i+100)...)
+			l.Park(parked("two", i, i+100)...)
 		}
 	})
 	for range 5 {
-		b := l.browse()
+		b := l.Browse()
 		page, err := b.Next(t.Context(), n/4)
 		require.NoError(t, err)
-		require.NoError(t, b.Remove(t.Context(), l.choose(page, "one", every)))
+		require.NoError(t, b.Remove(t.Context(), l.Choose(page, "one", brokertest.Every)))
 		require.NoError(t, b.Close())
 	}
 	parking.Wait()
-	b := l.browse()
-	require.NoError(t, b.Remove(t.Context(), l.choose(l.all(b), "one", every)))
-	require.Empty(t, l.list("one"))
-	require.Equal(t, interval(0, n, every), l.list("two"))
+	b := l.Browse()
+	require.NoError(t, b.Remove(t.Context(), l.Choose(l.All(b), "one", brokertest.Every)))
+	require.Empty(t, l.List("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("two"))
 }
 
 func TestATopicOfSeveralPartitionsThatIsNotCompactedIsReadByTime(t *testing.T) {
@@ -304,21 +199,21 @@ func TestATopicOfSeveralPartitionsThatIsNotCompactedIsReadByTime(t *testing.T) {
 	}
 	require.NoError(t, client.Flush(t.Context()))
 	l := newLot(t, address, topic)
-	require.Equal(t, interval(0, n, every), l.list("one"))
-	b := l.browse()
-	require.NoError(t, b.Remove(t.Context(), l.choose(l.all(b), "one", odd)), "batches of tombstones fit the topic")
-	require.Equal(t, interval(0, n, even), l.list("one"))
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Every), l.List("one"))
+	b := l.Browse()
+	require.NoError(t, b.Remove(t.Context(), l.Choose(l.All(b), "one", brokertest.Odd)), "batches of tombstones fit the topic")
+	require.Equal(t, brokertest.Interval(0, n, brokertest.Even), l.List("one"))
 }
 
 func TestALookEndsAtRecordsThatCannotBeRead(t *testing.T) {
 	address := brokers.Kafka(t, "a").Address()
 	topic := newTopic(t, address, 1, nil)
 	l := newLot(t, address, topic)
-	l.park(parked("one", 0, 10)...)
+	l.Park(parked("one", 0, 10)...)
 	client := newClient(t, address, kgo.TransactionalID(topic))
 	require.NoError(t, client.BeginTransaction())
 	require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("aborted")}).FirstErr())
-	require.Equal(t, interval(0, 10, every), l.list("one"), "a transaction that is open")
+	require.Equal(t, brokertest.Interval(0, 10, brokertest.Every), l.List("one"), "a transaction that is open")
 	require.NoError(t, client.EndTransaction(t.Context(), kgo.TryAbort))
 	require.Eventually(t, func() bool { // The end comes a little later than the answer.
 		ends, err := kadm.NewClient(client).ListCommittedOffsets(t.Context(), topic)
@@ -326,7 +221,7 @@ func TestALookEndsAtRecordsThatCannotBeRead(t *testing.T) {
 		end, _ := ends.Lookup(topic, 0)
 		return end.Offset == 12
 	}, patience, 10*time.Millisecond)
-	require.Equal(t, interval(0, 10, every), l.list("one"), "one that was aborted")
+	require.Equal(t, brokertest.Interval(0, 10, brokertest.Every), l.List("one"), "one that was aborted")
 }
 
 func TestWhatCompactionHasTakenAwayIsNotWaitedFor(t *testing.T) {
@@ -336,21 +231,21 @@ func TestWhatCompactionHasTakenAwayIsNotWaitedFor(t *testing.T) {
 		"cleanup.policy": ptr("compact"), "segment.ms": ptr("1"), "min.cleanable.dirty.ratio": ptr("0.01"), "delete.retention.ms": ptr("0"),
 	})
 	l := newLot(t, server.Address(), topic)
-	l.park(parked("one", 0, n)...)
-	b := l.browse()
+	l.Park(parked("one", 0, n)...)
+	b := l.Browse()
 	early, err := b.Next(t.Context(), 1)
 	require.NoError(t, err)
-	late := l.browse()
-	require.NoError(t, b.Remove(t.Context(), append(early, l.choose(l.all(b), "one", odd)...)))
+	late := l.Browse()
+	require.NoError(t, b.Remove(t.Context(), append(early, l.Choose(l.All(b), "one", brokertest.Odd)...)))
 	counter := newClient(t, server.Address())
 	// Each round closes the segment before it; tombstones go at the second cleaning at the earliest.
 	require.Eventually(t, func() bool {
-		l.park(parked("two", 0, 1)...)
+		l.Park(parked("two", 0, 1)...)
 		return countRecords(t, counter, topic) < n/2+10
 	}, patience, 200*time.Millisecond)
-	want := interval(1, n, even)
-	require.Equal(t, want, l.list("one"))
-	require.Equal(t, want, numbersOf(t, l.all(late), "one"), "a look that began before")
+	want := brokertest.Interval(1, n, brokertest.Even)
+	require.Equal(t, want, l.List("one"))
+	require.Equal(t, want, brokertest.Numbers(t, l.All(late), "one"), "a look that began before")
 }
 
 // countRecords counts what is in the only partition of a topic, by reading it to its end.
@@ -378,10 +273,10 @@ func countRecords(t *testing.T, client *kgo.Client, topic string) int {
 func TestATopicThatIsMissingIsAnEmptyPoisonQueueAndIsNotMade(t *testing.T) {
 	address := brokers.Kafka(t, "a").Address()
 	l := newLot(t, address, newTopicName())
-	require.Empty(t, l.list("one"))
+	require.Empty(t, l.List("one"))
 	topics, err := kadm.NewClient(newClient(t, address)).ListTopics(t.Context())
 	require.NoError(t, err)
-	require.False(t, topics.Has(l.topic))
+	require.False(t, topics.Has(l.Destination.Topic))
 }
 
 func TestARecordWithoutAKeyIsGivenAndCannotBeRemoved(t *testing.T) {
@@ -391,10 +286,10 @@ func TestARecordWithoutAKeyIsGivenAndCannotBeRemoved(t *testing.T) {
 	require.NoError(t, client.ProduceSync(t.Context(),
 		&kgo.Record{Topic: topic, Value: []byte("a")}, &kgo.Record{Topic: topic, Value: []byte("b")}).FirstErr())
 	l := newLot(t, address, topic)
-	l.park(parked("one", 0, 1)...)
-	b := l.browse()
-	all := l.all(b)
+	l.Park(parked("one", 0, 1)...)
+	b := l.Browse()
+	all := l.All(b)
 	require.Len(t, all, 3)
 	require.ErrorContains(t, b.Remove(t.Context(), all), fmt.Sprintf(`take the message at 0/0 out of topic %q: it has no key`, topic))
-	require.Equal(t, []int{0}, numbersOf(t, l.all(l.browse())[2:], "one"), "nothing was removed")
+	require.Equal(t, []int{0}, brokertest.Numbers(t, l.All(l.Browse())[2:], "one"), "nothing was removed")
 }
