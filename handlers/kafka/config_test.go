@@ -3,65 +3,19 @@ package kafka_test
 import (
 	"context"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/mqferry/mqferry/config"
 	"github.com/mqferry/mqferry/handlers"
+	"github.com/mqferry/mqferry/handlers/brokertest"
 	"github.com/mqferry/mqferry/handlers/kafka"
 )
 
-// check decodes the options of every data center and route, as the router does.
-func check(c *config.Config) error {
-	var errs []error
-	centers := map[string]handlers.DataCenter{}
-	for _, d := range c.DataCenters {
-		dc, err := handlers.NewBroker(kafka.DefaultConfig, kafka.Open).DataCenter(d.Options)
-		errs = append(errs, err)
-		centers[d.Name] = dc
-	}
-	for _, r := range c.Routes {
-		if from := centers[r.From.DataCenter]; from != nil {
-			_, err := from.SourceOptions(r.From)
-			errs = append(errs, err)
-		}
-		if to := centers[r.To.DataCenter]; to != nil {
-			_, err := to.DestinationOptions(r.To)
-			errs = append(errs, err)
-		}
-	}
-	return config.Join(errs...)
-}
-
 func TestConfigFilesAreReadOrRefusedAsTheySay(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			_, err := config.Load([]string{file}, config.WithBrokers("kafka"), config.WithCheck(check))
-			if strings.HasSuffix(file, ".good.yml") {
-				require.NoError(t, err)
-				return
-			}
-			text, readErr := os.ReadFile(file)
-			require.NoError(t, readErr)
-			n := 0
-			for line := range strings.Lines(string(text)) {
-				if want, ok := strings.CutPrefix(line, "# want: "); ok {
-					require.ErrorContains(t, err, strings.TrimSpace(want))
-					n++
-				}
-			}
-			require.Equal(t, n, strings.Count(err.Error(), "\n")+1, err)
-		})
-	}
+	brokertest.ConfigFiles(t, handlers.NewBroker(kafka.DefaultConfig, kafka.Open))
 }
 
 func TestAClusterThatCannotBeReachedIsUnavailable(t *testing.T) {
