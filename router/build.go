@@ -139,7 +139,7 @@ func (r *route) start(intake context.Context, p *parts) (*message.Router, error)
 		r.sourceHealth.Down(err)
 		return nil, fmt.Errorf("route %q: subscribe to %s: %w", r.plan.Name, r.plan.From, err)
 	}
-	w, err := message.NewRouter(message.RouterConfig{CloseTimeout: r.shutdown + grace}, watermillLogger{r.logger})
+	w, err := message.NewRouter(message.RouterConfig{CloseTimeout: r.shutdown + grace}, handlers.WatermillLogger{Logger: r.logger})
 	if err != nil {
 		return nil, err
 	}

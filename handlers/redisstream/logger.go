@@ -10,24 +10,26 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mqferry/mqferry/handlers"
 )
 
 // sayAgain is how often the stock package may repeat an error: without a server it says the same twice a second.
 const sayAgain = time.Minute
 
-// stockLogger lets the stock package log through slog. What it calls information is noise to an operator, what it traces is about single
-// messages and is left out, and the end's Health tells of outages.
+// stockLogger lets the stock package log: its errors are warnings, since the end's Health tells of outages.
 type stockLogger struct {
-	logger *slog.Logger
+	handlers.WatermillLogger
 
 	mu   *sync.Mutex
 	said map[string]time.Time
 }
 
 func newStockLogger(l *slog.Logger) stockLogger {
-	return stockLogger{logger: l, mu: &sync.Mutex{}, said: map[string]time.Time{}}
+	return stockLogger{WatermillLogger: handlers.WatermillLogger{Logger: l}, mu: &sync.Mutex{}, said: map[string]time.Time{}}
 }
 
+// Error says the same once a minute at most, and nothing of what is being closed.
 func (l stockLogger) Error(msg string, err error, fields watermill.LogFields) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
 		return // It is being closed.
@@ -39,36 +41,12 @@ func (l stockLogger) Error(msg string, err error, fields watermill.LogFields) {
 	}
 	l.mu.Unlock()
 	if !again {
-		l.log(slog.LevelWarn, msg, fields, slog.Any("error", err))
+		l.Log(slog.LevelWarn, msg, fields, slog.Any("error", err))
 	}
 }
 
-func (l stockLogger) Info(msg string, fields watermill.LogFields) {
-	l.log(slog.LevelDebug, msg, fields)
-}
-
-func (l stockLogger) Debug(msg string, fields watermill.LogFields) {
-	l.log(slog.LevelDebug, msg, fields)
-}
-
-func (l stockLogger) Trace(string, watermill.LogFields) {}
-
+// With keeps what was said already.
 func (l stockLogger) With(fields watermill.LogFields) watermill.LoggerAdapter {
-	attrs := make([]any, 0, len(fields))
-	for k, v := range fields {
-		attrs = append(attrs, slog.Any(k, v))
-	}
-	l.logger = l.logger.With(attrs...)
+	l.WatermillLogger = l.Extended(fields)
 	return l
-}
-
-func (l stockLogger) log(level slog.Level, msg string, fields watermill.LogFields, attrs ...slog.Attr) {
-	ctx := context.Background()
-	if !l.logger.Enabled(ctx, level) {
-		return
-	}
-	for k, v := range fields {
-		attrs = append(attrs, slog.Any(k, v))
-	}
-	l.logger.LogAttrs(ctx, level, msg, attrs...)
 }

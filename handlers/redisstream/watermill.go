@@ -140,7 +140,7 @@ func (s *stockSubscriber) once(intake context.Context, out chan<- *message.Messa
 	i.subscribed = true
 	if again && i.noGroupBefore {
 		s.source.Meter.Recreated.Add(1)
-		s.log.logger.Warn("the group of the stream was gone and is made again: entries may come twice",
+		s.log.Logger.Warn("the group of the stream was gone and is made again: entries may come twice",
 			"stream", s.source.Topic, "group", s.source.Group)
 	}
 	for {
