@@ -38,7 +38,9 @@ func (l WatermillLogger) Debug(msg string, fields watermill.LogFields) {
 func (WatermillLogger) Trace(string, watermill.LogFields) {}
 
 // With is Extended, as Watermill wants it.
-func (l WatermillLogger) With(fields watermill.LogFields) watermill.LoggerAdapter { return l.Extended(fields) }
+func (l WatermillLogger) With(fields watermill.LogFields) watermill.LoggerAdapter {
+	return l.Extended(fields)
+}
 
 // Extended gives a logger that adds fields.
 func (l WatermillLogger) Extended(fields watermill.LogFields) WatermillLogger {
